@@ -66,8 +66,8 @@ simulation: ## the simulation of disk and clocks alone, with the 1,000 seeds tha
 places: ## each planted fault has its place in the source
 	tests/planted/run --check
 
-seeds: ## the simulation for two minutes with seeds that no run had before
-	contrib/nightly --minutes 2 simulation
+seeds: ## the simulations of one node and of the shared store, for two minutes, with seeds that no run had before
+	contrib/nightly --minutes 2 simulation nodes
 
 planted: ## whether the simulation finds a part of the faults of tests/planted, another one with each commit
 	tests/planted/run --share "$$(git rev-list --count HEAD)/12" --seeds 100 --seconds 60

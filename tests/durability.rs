@@ -5,6 +5,7 @@
 mod anew;
 mod crash;
 mod directory;
+mod exchanged;
 mod files;
 mod full;
 mod gone;

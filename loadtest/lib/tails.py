@@ -28,7 +28,8 @@ SECONDS = 4
 # More than this, and two measurements differ.
 AGREE_MAX = 1.2
 PIECES, PIECE_SECONDS = 20, 0.25
-# Every read is a thread's work, and so is every vote: the kernel gives each thread its turn.
+# Every read is a thread's work, and so is every vote: the kernel gives each thread its turn. docs/REFERENCE.md promises the
+# bound.
 STARVED_VOTES, STARVED_MAX_US = 50, 1_000_000
 BUSY = 16
 LOOPS = ("vote_status_lateness_seconds", "vote_status_event_loop_lag_seconds")

@@ -39,11 +39,13 @@ impl Random {
     }
 }
 
-/// The seeds of a run: the one of `TEST_SEED`, or else the first `usual`, as many times more as `VOTE_STATUS_TEST_ROUNDS`.
+/// The seeds of a run: the one of `TEST_SEED`, or else `usual` seeds from `VOTE_STATUS_SIMULATION_FROM` (0) on, as many times
+/// more as `VOTE_STATUS_TEST_ROUNDS`.
 pub(crate) fn seeds(usual: u64) -> Range<u64> {
     let number = |name: &str| var(name).ok().map(|number| number.parse::<u64>().expect("a number"));
+    let from = number("VOTE_STATUS_SIMULATION_FROM").unwrap_or(0);
     match number("TEST_SEED") {
         Some(seed) => seed..seed + 1,
-        None => 0..usual * number("VOTE_STATUS_TEST_ROUNDS").unwrap_or(1),
+        None => from..from + usual * number("VOTE_STATUS_TEST_ROUNDS").unwrap_or(1),
     }
 }

@@ -9,7 +9,8 @@ use clap::ArgMatches;
 use serde_json::json;
 
 use super::client::ControlClient;
-use super::node_client::{self, Held};
+use super::export_reader::{self, Held};
+use super::node_client;
 use super::{CliError, Exit, say, store};
 use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::mirror::Mirror;
@@ -97,7 +98,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     let mut votes = mirror.state.full.table.view().shadow();
     let cooldown = mirror.cooldown;
     let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
-    node_client::export(client, |held, _| {
+    export_reader::read(client, |held, _| {
         match held {
             Held::Server(server, token) => {
                 servers.insert(server, token);

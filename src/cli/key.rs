@@ -92,7 +92,8 @@ impl ServiceKey {
     }
 
     /// What `vote-status export` is to be told besides, once the data directory has gone with the key in it: a path
-    /// at which the file can still be read while this process runs.
+    /// at which the file can still be read while this process runs. The store tells it, because only the store knows
+    /// when. [`Self::keep_open`] fills it in later: the store is opened before the key is made in its directory.
     pub(super) fn export_options(&self) -> Arc<OnceLock<String>> {
         Arc::clone(&self.export_options)
     }
@@ -169,7 +170,8 @@ impl ServiceKey {
         let _seeking = thread::Builder::new().name("key".into()).spawn(try_on);
     }
 
-    /// Keeps the data directory's key file open until the process ends, where the key is in it.
+    /// Keeps the data directory's key file open until the process ends, where the key is in it, and fills in
+    /// [`Self::export_options`].
     pub(super) fn keep_open(&self) {
         let path = default_path(&self.data_dir);
         // To open a pipe is to wait for its writer.

@@ -24,6 +24,8 @@ mod data_dir;
 mod demo;
 mod endpoint;
 mod export;
+#[cfg(feature = "redis")]
+mod export_reader;
 mod exposure;
 mod health;
 mod hint;

@@ -3,7 +3,8 @@
 use clap::ArgMatches;
 
 use super::client::ControlClient;
-use super::node_client::{self, Held};
+use super::export_reader::{self, Held};
+use super::node_client;
 use super::progress::Progress;
 use super::{CliError, Exit, say, store};
 use crate::cluster::admin::{Filled, Filling};
@@ -21,7 +22,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         Filling::begin(&address, &standing.store_id, cooldown_s, standing.ipv6_prefix).map_err(CliError::new)?;
     let mut progress = Progress::new(None);
     let mut lines = 0;
-    node_client::export(&client, |held, bytes| {
+    export_reader::read(&client, |held, bytes| {
         lines += 1;
         if lines % 1_024 == 0 {
             progress.advance(bytes, 1_024);

@@ -11,7 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Where systems keep what they trust: Debian and Alpine, Red Hat, SUSE, BSD.
+/// Where systems keep what they trust: Debian and Alpine, Red Hat, SUSE, BSD. A list in the program would lack the
+/// authorities that an operator has added, and grow old with the program.
 const SYSTEM_FILES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",

@@ -40,6 +40,10 @@ impl SharedStore for ClusterView {
         self.status.refusal().map(|(reason, message)| (reason.label(), message))
     }
 
+    fn unreadable(&self) -> Option<String> {
+        self.status.feed_reason.get().map(|(_, message)| message)
+    }
+
     fn add_to_ready(&self, body: &mut Value, is_loaded: bool) {
         if is_loaded {
             body["staleness_seconds"] = self.staleness_seconds().into();

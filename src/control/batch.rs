@@ -56,6 +56,15 @@ pub struct BatchOptions {
 /// Sends a command to the recorder; `None` where it takes no more.
 pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
+/// A command that the recorder has.
+struct SentCommand {
+    reply: Receiver<Reply>,
+    /// The lines that it was made of.
+    lines: Vec<u64>,
+    /// See [`BatchRequest::tokenless`].
+    tokenless: Vec<u64>,
+}
+
 /// One batch between its first byte and its answer.
 pub struct BatchRequest {
     gathered: Gathered,
@@ -64,8 +73,10 @@ pub struct BatchRequest {
     is_overlong: bool,
     line: u64,
     lines: Vec<u64>,
-    /// Replies that are to come, each with the lines that its command was made of.
-    under_way: VecDeque<(Receiver<Reply>, Vec<u64>)>,
+    /// Those of the lines that are servers without a token.
+    tokenless: Vec<u64>,
+    /// Commands that the recorder has, in the order of their lines.
+    under_way: VecDeque<SentCommand>,
     is_store_unavailable: bool,
     /// Whether something of what was not acknowledged may have been recorded all the same.
     is_rest_in_doubt: bool,
@@ -89,6 +100,7 @@ impl BatchRequest {
             is_overlong: false,
             line: 0,
             lines: Vec::new(),
+            tokenless: Vec::new(),
             under_way: VecDeque::new(),
             is_store_unavailable: false,
             is_rest_in_doubt: false,
@@ -104,13 +116,13 @@ impl BatchRequest {
     /// them in the end.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
-        let under_way: usize = self.under_way.iter().map(|(_, lines)| lines.len()).sum();
+        let under_way: usize = self.under_way.iter().map(|sent| sent.lines.len() + sent.tokenless.len()).sum();
         let gathered = match &self.gathered {
             Gathered::Votes(votes, _) => votes.capacity() * size_of::<Vote>(),
             Gathered::Servers(servers, _) => servers.capacity() * size_of::<NewServer>(),
         };
         let line_bytes = size_of::<u64>() + size_of::<Vote>().max(size_of::<NewServer>()) + size_of::<VoteOutcome>();
-        let gathered = gathered + self.lines.capacity() * size_of::<u64>();
+        let gathered = gathered + (self.lines.capacity() + self.tokenless.capacity()) * size_of::<u64>();
         self.partial.capacity() + gathered + under_way * (line_bytes + TOKEN_BYTES) + self.summary.used_bytes()
     }
 
@@ -217,7 +229,12 @@ impl BatchRequest {
                 return self.summary.refuse(self.line, "invalid_vote", &message);
             }
             (Ok(BodyLine::Vote(vote)), Gathered::Votes(votes, _)) => votes.push(vote),
-            (Ok(BodyLine::Server(server)), Gathered::Servers(servers, _)) => servers.push(server),
+            (Ok(BodyLine::Server(server)), Gathered::Servers(servers, _)) => {
+                if server.token.is_none() {
+                    self.tokenless.push(self.line);
+                }
+                servers.push(server);
+            }
             (Ok(_), _) => {
                 self.summary.skipped += 1;
                 return;
@@ -251,24 +268,27 @@ impl BatchRequest {
             Gathered::Votes(votes, mode) => Command::Votes(std::mem::take(votes), *mode),
             Gathered::Servers(servers, tokens) => Command::Servers(std::mem::take(servers), *tokens),
         };
-        let lines = std::mem::take(&mut self.lines);
+        let [lines, tokenless] = [&mut self.lines, &mut self.tokenless].map(std::mem::take);
         match ask(command) {
-            Some(reply) => self.under_way.push_back((reply, lines)),
+            Some(reply) => self.under_way.push_back(SentCommand { reply, lines, tokenless }),
             None => self.is_store_unavailable = true,
         }
     }
 
     /// Counts what has come back.
     fn collect(&mut self) {
-        while let Some((reply, _)) = self.under_way.front() {
-            let Some(reply) = reply::arrived(reply) else { return };
-            let lines = self.under_way.pop_front().map(|(_, lines)| lines).unwrap_or_default();
+        while let Some(sent) = self.under_way.pop_front() {
+            let Some(reply) = reply::arrived(&sent.reply) else { return self.under_way.push_front(sent) };
+            let SentCommand { lines, tokenless, .. } = sent;
             match reply {
                 Reply::Votes(outcomes) => {
                     lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_vote(line, outcome));
                 }
                 Reply::Servers(outcomes) => {
-                    lines.into_iter().zip(outcomes).for_each(|(line, outcome)| self.count_server(line, &outcome));
+                    for (line, outcome) in lines.into_iter().zip(outcomes) {
+                        let is_tokenless = tokenless.binary_search(&line).is_ok();
+                        self.count_server(line, outcome, is_tokenless);
+                    }
                 }
                 reply => {
                     self.is_store_unavailable = true;
@@ -298,8 +318,12 @@ impl BatchRequest {
         }
     }
 
-    fn count_server(&mut self, line: u64, outcome: &ServerOutcome) {
+    fn count_server(&mut self, line: u64, outcome: ServerOutcome, is_tokenless: bool) {
         match outcome {
+            ServerOutcome::Created(server, token) if is_tokenless => {
+                self.summary.recorded += 1;
+                self.summary.tell_token(server, token);
+            }
             ServerOutcome::Created(..) | ServerOutcome::Changed(..) => self.summary.recorded += 1,
             ServerOutcome::Unchanged(..) => self.summary.unchanged += 1,
             ServerOutcome::TokenDiffers => self.summary.refuse(line, "token_differs", TOKEN_DIFFERS),

@@ -285,6 +285,8 @@ fn watch(page: &mut MetricsText, board: &WatchBoard) {
     page.single("vote_status_watch_lines_total", "Lines written for watchers.", lines);
     let help = "Lines that watchers missed because they did not take them in time.";
     page.single("vote_status_watch_dropped_total", help, dropped);
+    let help = "Servers that the address which asks about most of them was seen to ask about, in an hour, by a sample; never too high.";
+    page.single("vote_status_one_address_servers", help, board.one_address_servers());
 }
 
 fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readiness, cooldowns: [usize; 2]) {

@@ -15,7 +15,12 @@ pub(super) fn answer(readiness: &Readiness, shared: Option<&dyn SharedStore>, no
     let is_loaded = readiness.is_loaded();
     let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
     let refusal = trouble.or_else(|| match shared {
-        _ if !is_loaded => Some(("loading", LOADING.to_owned())),
+        _ if !is_loaded => {
+            // Waiting alone does not help a node whose store does not answer.
+            let unreadable =
+                shared.and_then(SharedStore::unreadable).map(|why| format!("the state cannot be loaded: {why}"));
+            Some(("loading", unreadable.unwrap_or_else(|| LOADING.to_owned())))
+        }
         Some(shared) => shared.refusal(),
         None => None,
     });

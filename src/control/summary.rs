@@ -1,18 +1,23 @@
-//! What became of a batch: counts, and its first refused lines within two bounds, so that neither
-//! the answer nor what is held for it grows with the batch.
+//! What became of a batch: counts, its first refused lines and its first generated tokens. All have bounds, so that
+//! neither the answer nor what is held for it grows with the batch.
 
 use std::collections::BTreeMap;
 
 use serde::{Serialize, Serializer};
 
+use super::reply::ServerBody;
 use crate::json;
 use crate::limits::{BATCH_ANSWER_BYTES_MAX, ECHO_BYTES_MAX};
+use crate::vote::id::{ServerId, Token};
 
 /// What the counts and the frame of the answer take, and one line's own frame, in bytes: more than
 /// either does with every number at its longest.
 const COUNTS_BYTES: usize = 512;
 /// See [`COUNTS_BYTES`].
 const LINE_FRAME_BYTES: usize = 64;
+/// How many generated tokens are told: less than half of the answer. The rest stays for refused lines, of which a client
+/// has no other list.
+const TOKENS_MAX: usize = 4_096;
 
 /// The counts of a batch, and what is told of its refused lines.
 #[derive(Debug, Default, Serialize)]
@@ -38,13 +43,19 @@ pub struct Summary {
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
     #[serde(skip_serializing_if = "is_zero")]
     pub skipped: u64,
+    /// Servers that came without a token and were given one.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generated: u64,
+    /// The first of these, in the order of their lines.
+    #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_servers")]
+    tokens: Vec<(ServerId, Token)>,
     /// The first refused lines. No line is told behind one that is not: a client that wants to know of the others
     /// asks again from the last one on.
     #[serde(rename = "errors", serialize_with = "in_order")]
     told: BTreeMap<u64, SummaryLine>,
     #[serde(skip)]
     told_max: usize,
-    /// What the lines take in the answer.
+    /// What the lines and the tokens take in the answer.
     #[serde(skip)]
     told_bytes: usize,
     /// The first line that there was no room for.
@@ -58,6 +69,10 @@ const fn is_zero(count: &u64) -> bool {
 
 fn in_order<S: Serializer>(lines: &BTreeMap<u64, SummaryLine>, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(lines.values())
+}
+
+fn as_servers<S: Serializer>(tokens: &[(ServerId, Token)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(tokens.iter().map(|(server, token)| ServerBody::new(*server, token)))
 }
 
 #[derive(Debug, Serialize)]
@@ -108,6 +123,22 @@ impl Summary {
         let line = SummaryLine { number, word, message: json::echo(message, ECHO_BYTES_MAX) };
         self.told_bytes += line.bytes();
         self.told.insert(number, line);
+        self.fit();
+    }
+
+    /// Counts a server that was given a token, and notes the token while there is room. Tokens come in the order of
+    /// their lines.
+    pub fn tell_token(&mut self, server: ServerId, token: Token) {
+        self.generated += 1;
+        if self.tokens.len() < TOKENS_MAX {
+            self.told_bytes += LINE_FRAME_BYTES + token.as_str().len();
+            self.tokens.push((server, token));
+            self.fit();
+        }
+    }
+
+    /// Leaves the last refused lines out until the answer keeps its bounds.
+    fn fit(&mut self) {
         while self.told.len() > self.told_max || self.told_bytes > BATCH_ANSWER_BYTES_MAX {
             let Some((last, line)) = self.told.pop_last() else { return };
             self.told_bytes -= line.bytes();
@@ -118,8 +149,9 @@ impl Summary {
 
 #[cfg(test)]
 mod tests {
-    use super::Summary;
+    use super::{Summary, TOKENS_MAX};
     use crate::limits::BATCH_ANSWER_BYTES_MAX;
+    use crate::vote::id::{ServerId, Token};
 
     #[test]
     fn the_answer_has_its_bound_and_no_line_is_told_behind_one_that_is_not() {
@@ -136,6 +168,25 @@ mod tests {
             let told: Vec<u64> = summary.told.keys().copied().collect();
             let expected: Vec<u64> = (1..20).chain(100..).take(told.len()).collect();
             assert_eq!(told, expected, "{message:.9}");
+        }
+    }
+
+    #[test]
+    fn generated_tokens_take_their_part_of_the_answer_before_refused_lines_and_behind_them() {
+        let refuse = |summary: &mut Summary| {
+            (0..50_000).for_each(|line| summary.refuse(line, "unknown_server", &"x".repeat(200)));
+        };
+        let generate = |summary: &mut Summary| {
+            (u32::MAX - 5_000..u32::MAX).for_each(|id| summary.tell_token(ServerId(id), Token::from_random([7; 16])));
+        };
+        for order in [[refuse as fn(&mut Summary), generate], [generate, refuse]] {
+            let mut summary = Summary::new(1_000_000);
+            order.iter().for_each(|tell| tell(&mut summary));
+            let answer = serde_json::to_vec(&summary).expect("it has a spelling");
+            assert!(answer.len() <= BATCH_ANSWER_BYTES_MAX, "{} bytes", answer.len());
+            assert_eq!((summary.generated, summary.tokens.len()), (5_000, TOKENS_MAX));
+            assert!(summary.told.len() > 1_000, "{} refused lines", summary.told.len());
+            assert!(summary.used_bytes() <= BATCH_ANSWER_BYTES_MAX, "{} bytes", summary.used_bytes());
         }
     }
 }

@@ -1,6 +1,8 @@
-//! Tells watchers what the public service is asked and answers. It observes the requests of one worker.
+//! Tells watchers what the public service is asked and answers, and takes samples of the questions. It observes the
+//! requests of one worker.
 //!
-//! A worker never waits for a watcher. While nobody watches, it learns so once a turn and does nothing else.
+//! A worker never waits for a watcher. While nobody watches and no sample is taken, it learns so once a turn and does
+//! nothing else.
 
 use std::collections::HashMap;
 
@@ -11,6 +13,7 @@ use crate::http::session::{Context, Ticket};
 use crate::metrics::answers::Variant;
 use crate::vote::answer::{Question, ServerKey};
 use crate::vote::id::ServerId;
+use crate::vote::table::Pair;
 use crate::watch::{Seen, WatchPost, WatchedQuestion, token_beginning};
 
 /// Paths that mean something else than a question.
@@ -33,7 +36,7 @@ impl QuestionObserver {
     /// A turn of the loop begins. Whether the observer is to be told of anything in it.
     pub(super) fn turn_begins(&mut self) -> bool {
         // What has begun is answered, or goes.
-        self.watch.look() || !self.begun.is_empty()
+        self.watch.look_for_questions() || !self.begun.is_empty()
     }
 
     /// The service has taken a request's head.
@@ -41,9 +44,17 @@ impl QuestionObserver {
     pub(super) fn begun(&mut self, head: &Head<'_>, ticket: Ticket, reader: &mut StatusReader) {
         // What is left of a request that was never answered makes room.
         self.begun.remove(&ticket);
-        if self.watch.look()
-            && let Some(asked) = question(head, reader)
+        if !self.watch.look_for_questions() {
+            return;
+        }
+        let Some(asked) = question(head, reader) else { return };
+        // At once: the answer to a question that waits may be a minute away.
+        if let WatchedQuestion { server: Some(server), address: Some(address), .. } = asked
+            && reader.directory.current().contains(server)
         {
+            self.watch.sample(Pair { server, address });
+        }
+        if self.watch.is_watched() {
             self.begun.insert(ticket, asked);
         }
     }
@@ -95,12 +106,20 @@ fn question(head: &Head<'_>, reader: &mut StatusReader) -> Option<WatchedQuestio
 mod tests {
     use super::{QuestionObserver, StatusReader};
     use crate::http::field::Section;
-    use crate::http::head::{self, HeadLimits};
+    use crate::http::head::{Head, HeadLimits, parse};
     use crate::http::session::Ticket;
     use crate::readiness::Readiness;
     use crate::vote::directory::Directory;
+    use crate::vote::id::{ServerId, Token};
     use crate::vote::table::CooldownTable;
     use crate::watch::{WatchBoard, WatchFilter};
+
+    fn head(request: &[u8]) -> Head<'_> {
+        match parse(request, HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 }) {
+            Section::Complete(head, _) => head,
+            _ => panic!("it is whole"),
+        }
+    }
 
     #[test]
     fn what_would_be_told_of_a_request_goes_with_its_connection() {
@@ -109,10 +128,7 @@ mod tests {
         let (directory, table) = (Directory::default(), CooldownTable::default());
         let mut reader = StatusReader::new(directory.view(), table.view(), Readiness::default());
         let mut observer = QuestionObserver::new(board.post());
-        let limits = HeadLimits { head_bytes_max: 1_024, header_lines_max: 10 };
-        let Section::Complete(head, _) = head::parse(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n", limits) else {
-            panic!("it is whole");
-        };
+        let head = head(b"GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n");
         for number in 0..3 {
             assert!(observer.turn_begins());
             observer.begun(&head, Ticket(number), &mut reader);
@@ -122,5 +138,37 @@ mod tests {
             observer.gone(Ticket(number));
         }
         assert_eq!(observer.begun.len(), 0);
+    }
+
+    /// What is sampled leaves nothing behind that would have to be looked after with each request.
+    #[test]
+    fn a_sample_is_taken_of_questions_about_listed_servers_and_ends() {
+        let board = WatchBoard::default();
+        let (mut directory, table) = (Directory::default(), CooldownTable::default());
+        let mut servers = directory.snapshot().as_ref().clone();
+        (1..100).for_each(|id| assert!(servers.insert(ServerId(id), Token::new(&format!("t{id}")).expect("a token"))));
+        directory.publish(servers);
+        let mut reader = StatusReader::new(directory.view(), table.view(), Readiness::default());
+        let mut observer = QuestionObserver::new(board.post());
+        assert!(!observer.turn_begins(), "nobody wants anything");
+        board.sample_questions(0);
+        let mut taken = 0;
+        for id in 1..200 {
+            let path = if id % 2 == 0 { format!("vote/{id}/status") } else { format!("servers/t{id}/vote-status") };
+            let request = format!("GET /api/{path}/203.0.113.7?wait=50 HTTP/1.1\r\nHost: a\r\n\r\n");
+            let head = head(request.as_bytes());
+            if observer.turn_begins() {
+                observer.begun(&head, Ticket(id), &mut reader);
+                taken += 1;
+            }
+            assert_eq!(observer.begun.len(), 0);
+        }
+        assert_eq!((taken, board.one_address_servers()), (16, 16));
+        // Those of servers that are not listed are none.
+        board.sample_questions(1_000);
+        let head = head(b"GET /api/vote/100/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n");
+        observer.begun(&head, Ticket(0), &mut reader);
+        assert_eq!(board.one_address_servers(), 16);
+        assert!(observer.turn_begins(), "it goes on");
     }
 }

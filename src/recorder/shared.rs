@@ -9,6 +9,9 @@ pub trait SharedStore: Send + Sync {
     /// Why votes are refused, if they are: a word and a line.
     fn refusal(&self) -> Option<(&'static str, String)>;
 
+    /// Why its state cannot be read, if that is so: a line.
+    fn unreadable(&self) -> Option<String>;
+
     /// Adds its part of `GET /readyz`.
     fn add_to_ready(&self, body: &mut Value, is_loaded: bool);
 

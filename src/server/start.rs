@@ -1,11 +1,13 @@
 //! The start: the recorder reads the store, and listeners answer 503 until it is read.
 
+use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::backend::{Load, WriteSide};
 use super::state::{MANAGER_MS, Run};
 use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{Role, ServerError, notify};
+use crate::recorder::shared::SharedStore;
 
 /// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
 /// in milliseconds.
@@ -118,6 +120,7 @@ impl Run {
 
     /// Whether something keeps the service from being ready.
     fn is_hindered(&self) -> bool {
-        self.config.readiness.gravest().is_some()
+        let is_unreadable = |shared: &Arc<dyn SharedStore>| shared.unreadable().is_some();
+        self.config.readiness.gravest().is_some() || self.views.shared.as_ref().is_some_and(is_unreadable)
     }
 }

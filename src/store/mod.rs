@@ -127,7 +127,7 @@ pub enum RoomLeft {
     Little,
     /// Enough for one, and about as much as when [`StoreError::Full`] was told.
     Unchanged,
-    /// More than when [`StoreError::Full`] was told, or it was not told.
+    /// More than when [`StoreError::Full`] was told.
     More,
 }
 

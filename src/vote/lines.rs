@@ -285,5 +285,8 @@ pub fn seconds(us: i64) -> UnixSeconds {
 }
 
 #[cfg(test)]
+#[path = "shown_tests.rs"]
+mod shown_tests;
+#[cfg(test)]
 #[path = "lines_tests.rs"]
 mod tests;

@@ -6,6 +6,7 @@
 //! its lines has a bound on what waits for it: what is beyond is counted, and told once there is room.
 
 mod line;
+mod sample;
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -13,6 +14,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
+
+use sample::QuestionSample;
 
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
@@ -172,11 +175,12 @@ pub struct WatchBoard(Arc<BoardState>);
 
 #[derive(Debug, Default)]
 struct BoardState {
-    /// Changes whenever a watcher comes or goes.
+    /// Changes whenever a watcher comes or goes, and whenever a sample of the questions begins or ends.
     version: AtomicU64,
     seats: Mutex<[Option<Seat>; WATCHERS_MAX]>,
     lines: AtomicU64,
     dropped: AtomicU64,
+    sample: Mutex<QuestionSample>,
 }
 
 /// What waits for one watcher.
@@ -247,6 +251,19 @@ impl WatchBoard {
         [watchers, self.0.lines.load(Ordering::Relaxed), self.0.dropped.load(Ordering::Relaxed)]
     }
 
+    /// Begins a sample of the questions, if it is time for one. To be called twice a second.
+    pub fn sample_questions(&self, now_ms: u64) {
+        if self.0.sample.lock().open(now_ms) {
+            self.0.version.fetch_add(1, Ordering::Release);
+        }
+    }
+
+    /// Most servers that one address was seen to ask about, by samples of the questions.
+    #[must_use]
+    pub fn one_address_servers(&self) -> usize {
+        self.0.sample.lock().shown()
+    }
+
     fn add(&self, at: UnixSeconds, seen: &Seen) {
         let mut line = String::new();
         for seat in self.0.seats.lock().iter_mut().flatten().filter(|seat| seat.filter.fits(seen)) {
@@ -305,6 +322,8 @@ pub struct WatchPost {
     /// As it was when `filters` were copied.
     version: u64,
     filters: Vec<WatchFilter>,
+    /// Somebody watches, or questions are sampled.
+    sees_questions: bool,
 }
 
 impl WatchPost {
@@ -314,9 +333,17 @@ impl WatchPost {
         let version = self.board.0.version.load(Ordering::Acquire);
         if version != self.version {
             self.filters = self.board.0.seats.lock().iter().flatten().map(|seat| seat.filter).collect();
+            self.sees_questions = self.is_watched() || self.board.0.sample.lock().is_open();
             self.version = version;
         }
         self.is_watched()
+    }
+
+    /// As [`WatchPost::look`], before a question is noted or sampled.
+    #[inline]
+    pub fn look_for_questions(&mut self) -> bool {
+        self.look();
+        self.sees_questions
     }
 
     /// Whether there were any at the last look.
@@ -329,6 +356,13 @@ impl WatchPost {
     #[must_use]
     pub fn is_wanted(&self, seen: &Seen) -> bool {
         self.filters.iter().any(|filter| filter.fits(seen))
+    }
+
+    /// Puts a question about a listed server into the sample, while one is taken.
+    pub fn sample(&self, asked: Pair) {
+        if self.board.0.sample.lock().take(asked) {
+            self.board.0.version.fetch_add(1, Ordering::Release);
+        }
     }
 
     /// Notes something for its watchers.

@@ -104,16 +104,15 @@ fn a_node_knows_its_store_again() {
     let command = command(folder.path(), &other.url(), &[]);
     let mut redis = other.connect();
     let looked = redis.calls("fcall_ro");
-    let starting = std::thread::spawn(move || crate::util::server::Server::try_spawn(command));
+    let node = Node::from_server(crate::util::server::Server::spawn(command), folder);
     wait_until("it has looked, and looked again", || redis.calls("fcall_ro") >= looked + 6);
-    assert!(!starting.is_finished(), "another store is waited out");
+    assert_eq!(node.readiness().status, 503, "another store is waited out");
     // The first one's state under this address: it goes on.
     redis.ask(&["FLUSHALL"]);
     let source = engine.connect().ask(&["CONFIG", "GET", "port"]).list()[1].text().to_owned();
     redis.ask(&["REPLICAOF", "127.0.0.1", &source]);
     other.wait_for_link();
     redis.ask(&["REPLICAOF", "NO", "ONE"]);
-    let server = starting.join().expect("a thread").expect("the node starts");
-    let node = Node::from_server(server, folder);
+    wait_until("it is ready", || node.readiness().status == 200);
     settle(&mut other.connect(), &[&node], "at its own store again");
 }

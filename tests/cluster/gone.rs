@@ -11,8 +11,6 @@ use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::wait_until;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::net::UnixStream;
-use std::thread::spawn;
 use std::time::{Duration, Instant};
 
 const META: &str = "vs:{0}:meta";
@@ -99,14 +97,12 @@ fn a_node_without_redis_at_its_start_waits() {
     let (url, folder) = (engine.url(), folder());
     let socket = folder.path().join("public.sock");
     let listen = format!("unix:{}", socket.display());
-    let starting = spawn(move || Node::start_in(folder, &url, &["--listen", &listen]));
+    let node = Node::start_in(folder, &url, &["--listen", &listen]);
     let status = format!("/api/vote/1/status/{}", address(1));
-    wait_until("it listens", || UnixStream::connect(&socket).is_ok());
     let answer = get(Endpoint::Unix(socket), &status);
     assert_eq!((answer.status, answer.text()), (503, NOT_READY.body), "{answer:?}");
-    assert!(!starting.is_finished(), "it is not ready without its state");
+    assert_eq!(node.readiness().status, 503, "it is not ready without its state");
     engine.run();
-    let node = starting.join().expect("the node starts");
     node.wait_until_following();
     let told = node.server().stderr();
     assert!(told.contains("until it is well again status requests are answered 503"), "{told}");
@@ -126,12 +122,11 @@ fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
     assert!(made.stderr.contains("is being filled, as store abc"), "{}", made.stderr);
     let (folder, asked) = (folder(), redis.calls("fcall_ro"));
     let id_path = folder.path().join("store.id");
-    let starting = spawn(move || Node::start_in(folder, &store, &[]));
+    let node = Node::start_in(folder, &store, &[]);
     wait_until("it has looked, and looked again", || redis.calls("fcall_ro") >= asked + 6);
     assert!(!id_path.exists(), "it follows a store that is being filled");
     redis.ask(&["HSET", META, "store", "abc"]);
-    let node = starting.join().expect("the node starts");
-    assert_eq!(fs::read_to_string(&id_path).expect("an id").trim(), "abc");
+    wait_until("it follows the store", || fs::read_to_string(&id_path).is_ok_and(|id| id.trim() == "abc"));
     assert!(node.server().stderr().contains("it is being filled"), "{}", node.server().stderr());
 }
 

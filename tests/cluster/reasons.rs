@@ -49,6 +49,16 @@ fn expect_well(node: &Node, number: u32) {
     });
 }
 
+/// It said "the state is being loaded: wait until that is done", for as long as nobody answered, and not where it listens.
+/// Wants no Redis.
+#[test]
+fn a_node_whose_store_has_never_answered_says_so() {
+    let node = Node::start("redis://127.0.0.1:1", &[]);
+    let told = "the state cannot be loaded: the store at 127.0.0.1:1 cannot be reached";
+    wait_until("it says why", || node.readiness().json()["message"].as_str().unwrap_or_default().starts_with(told));
+    assert_eq!((node.readiness().status, &node.readiness().json()["reason"]), (503, &"loading".into()));
+}
+
 #[test]
 fn a_store_that_takes_no_votes_says_why() {
     let Some(engine) = Engine::try_store(&[]) else { return };

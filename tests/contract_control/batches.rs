@@ -172,6 +172,42 @@ fn a_server_keeps_its_token_unless_that_is_asked_for() {
     assert_eq!(control.put("/v1/servers/28", r#"{"token":null}"#).json()["token"], "put");
 }
 
+/// Regression: the site learned what had been made for a server of a batch only by a question about each.
+#[test]
+fn a_batch_tells_the_tokens_that_were_generated() {
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    let lines = r#"{"server_id":28}
+{"server_id":30}
+{"server_id":31,"token":"said"}
+{"server_id":32,"token":"not one"}
+{"server_id":33,"token":null}
+{"server_id":30}"#;
+    let token = |id: u32| control.get(&format!("/v1/servers/{id}")).json()["token"].clone();
+    let summary = control.post("/v1/servers/batch", lines).json();
+    assert_eq!((&summary["recorded"], &summary["unchanged"], &summary["invalid"]), (&json!(3), &json!(2), &json!(1)));
+    assert_eq!(summary["generated"], 2, "{summary}");
+    let expected = [30, 33].map(|id| json!({"server_id": id, "token": token(id)}));
+    assert_eq!(summary["tokens"], json!(expected), "{summary}");
+    // As before where none is generated.
+    let again = control.post("/v1/servers/batch?replace_tokens=1", lines).json();
+    assert_eq!((&again["recorded"], &again["unchanged"]), (&json!(0), &json!(5)), "{again}");
+    assert_eq!((again.get("generated"), again.get("tokens")), (None, None), "{again}");
+
+    // More than the answer has room for, over several commands: the others are among all servers.
+    let lines: String = (1_000..11_000).map(|id| format!("{{\"server_id\":{id}}}\n")).collect();
+    let summary = control.post("/v1/servers/batch", &lines).json();
+    assert_eq!((&summary["recorded"], &summary["generated"]), (&json!(10_000), &json!(10_000)));
+    let told = summary["tokens"].as_array().expect("a list");
+    assert_eq!(told.len(), 4_096);
+    assert!(told.iter().zip(1_000..).all(|(told, id)| told["server_id"] == id), "not in the order of their lines");
+    let page = control.get("/v1/servers?after=999&limit=1000").json();
+    assert!(
+        told.iter().take(1_000).eq(page["servers"].as_array().expect("a list")),
+        "other tokens than the servers have"
+    );
+}
+
 /// Regression: `errors_max=100000` and long names of fields made an answer of 420 MB, all of it in memory.
 #[test]
 fn what_is_told_of_a_batch_has_a_bound() {

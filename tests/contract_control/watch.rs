@@ -5,8 +5,10 @@ use crate::util::DEADLINE;
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
 use crate::util::time::now_unix;
+use crate::util::wait_until;
 use crate::util::watch::{Watching, until_watched};
 use rustix::process::Signal;
+use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 fn server() -> Server {
@@ -319,4 +321,27 @@ fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
         until_watched(&server, 8);
     }
     expect_error("the ninth again", &ninth(), 503, "too_many_watchers");
+}
+
+/// A plugin that takes its proxy's address for the players' asks with that one about every server.
+#[test]
+fn an_address_that_asks_about_many_servers_is_counted() {
+    let server = server();
+    (1..=25).for_each(|id| server.control_client().add_server(id, &format!("t{id}")));
+    let mut client = Client::connect(server.public());
+    let mut ask = |ids: RangeInclusive<u32>, last: u8| {
+        for id in ids {
+            client.send(format!("GET /api/vote/{id}/status/203.0.113.{last} HTTP/1.1\r\nHost: h\r\n\r\n"));
+            client.read_response(false);
+        }
+        server.metric("vote_status_one_address_servers")
+    };
+    // Each sample has a few questions: it takes some to see each server. One that is not listed does not count.
+    wait_until("two servers", || {
+        let most = ask(100..=120, 7).max(ask(1..=2, 7));
+        assert!(most <= 2, "{most}");
+        most == 2
+    });
+    wait_until("all servers", || ask(1..=25, 8) == 25);
+    assert_eq!(ask(1..=25, 9), 25);
 }

@@ -1,5 +1,6 @@
 //! The settings of a store over starts with others. Black box; what becomes of each vote is tested beside the code.
 
+use crate::durability::exchanged::{closed, taken_up};
 use crate::util::ledger::{COOLDOWN_S, SERVER, address, next_votes, serve, try_serve, voted};
 use crate::util::time::{now_unix, rfc3339};
 
@@ -31,20 +32,12 @@ fn a_start_with_other_settings_is_refused_until_they_are_accepted() {
         let line = format!("; {count} cooldowns end with that, or at another time");
         assert_eq!((count > 0, told.contains(&line)), (ended, ended), "{told}");
         // Another store in its place shows in the number of the last commit.
-        let (at, number) = told
-            .split_once("the store was last written at ")
-            .and_then(|(_, rest)| {
-                let (at, rest) = rest.split_once(": commit ")?;
-                Some((at, rest.lines().next()?.parse::<u64>().ok()?))
-            })
-            .expect("the line");
+        let (at, number) = taken_up(&server);
         assert!(at.starts_with("20"), "{told}");
         commits.push(number);
         server.await_metric("vote_status_servers", 1);
         assert!(server.metric("vote_status_store_commit") >= number, "{told}");
-        let told = server.stop().stderr();
-        let closed = told.split_once("the store is closed: commit ").expect("the line").1;
-        assert!(closed.lines().next().and_then(|closed| closed.parse().ok()) > Some(number), "{told}");
+        assert!(closed(server) > number, "{told}");
     }
     assert!(commits[0] < commits[1], "{commits:?}");
 }

@@ -46,6 +46,8 @@ struct Inode {
     locked_by: Option<u64>,
     /// The length has changed since the last sync, and was never below this: what is behind reads as zeros.
     shortest: Option<usize>,
+    /// A sync of it has failed, so that nobody knows what of it is on the disk.
+    is_doubtful: bool,
 }
 
 /// The disk, with one folder.
@@ -414,6 +416,7 @@ impl Disk {
             }
         }
         let inode = self.inode(handle);
+        inode.is_doubtful = true;
         if keeps_length {
             inode.write_length();
         }

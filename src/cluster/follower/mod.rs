@@ -447,6 +447,7 @@ impl Follower {
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
         self.live.ended_log.tell(self.live.counters.ended(), now.monotonic_ms);
+        self.live.board.sample_questions(now.monotonic_ms);
         self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
     }
 }

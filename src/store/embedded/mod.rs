@@ -97,8 +97,8 @@ pub struct EmbeddedStore {
     sequence: u64,
     /// Whether 1.0.0 wrote the file: it is read as that version would, and written anew.
     is_of_first_release: bool,
-    /// What was free on the disk when it was found full, in bytes; `None` once a commit has found room.
-    free_when_full_bytes: Option<u64>,
+    /// What was free on the disk when it was last found full, in bytes.
+    free_when_full_bytes: u64,
 }
 
 /// Changes.
@@ -150,7 +150,6 @@ impl EmbeddedStore {
             let rows = tables::write(database, events, name, dropped, note).map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = name.sequence;
-            store.free_when_full_bytes = None;
             store.marker.note(name.sequence);
             Ok(rows)
         });
@@ -175,7 +174,7 @@ impl EmbeddedStore {
             let _is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         }
         if is_full {
-            self.free_when_full_bytes = Some(self.free_bytes());
+            self.free_when_full_bytes = self.free_bytes();
         }
     }
 
@@ -327,7 +326,7 @@ impl Store for EmbeddedStore {
         if let Err(error) = &renewed {
             let _for_room = self.place.disk.remove(&self.place.new_name);
             if matches!(error, StoreError::Full(_)) {
-                self.free_when_full_bytes = Some(self.free_bytes());
+                self.free_when_full_bytes = self.free_bytes();
             }
         }
         renewed
@@ -342,9 +341,8 @@ impl Store for EmbeddedStore {
     }
 
     fn room(&self) -> RoomLeft {
-        let Some(then_bytes) = self.free_when_full_bytes else { return RoomLeft::More };
         match self.free_bytes() {
-            now_bytes if now_bytes > then_bytes.saturating_add(MORE_ROOM_BYTES) => RoomLeft::More,
+            now_bytes if now_bytes > self.free_when_full_bytes.saturating_add(MORE_ROOM_BYTES) => RoomLeft::More,
             MORE_ROOM_BYTES.. => RoomLeft::Unchanged,
             _ => RoomLeft::Little,
         }

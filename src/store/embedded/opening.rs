@@ -66,7 +66,7 @@ impl EmbeddedStore {
             used_bytes: 0,
             sequence: 0,
             is_of_first_release: false,
-            free_when_full_bytes: None,
+            free_when_full_bytes: 0,
         };
         if store.disk.is_taken(STORE_FILE).map_err(|error| fail("look for the store", error))? {
             let opened = store.guarded(|store| store.open_checked(acknowledged));
@@ -122,7 +122,7 @@ impl EmbeddedStore {
         self.close();
         (self.database, self.file) = (Some(database), Some(file));
         (self.identity, self.held) = (Some(identity), Some(new));
-        (self.sequence, self.is_of_first_release, self.free_when_full_bytes) = (sequence, false, None);
+        (self.sequence, self.is_of_first_release) = (sequence, false);
         self.place.disk.sync().map_err(|error| system(self, error))?;
         self.marker.renew(sequence);
         Ok(())

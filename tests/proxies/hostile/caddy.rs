@@ -5,9 +5,11 @@ use crate::proxies::front::{Front, Kind, Place, caddy_of, render};
 use crate::proxies::hostile::{Line, Site, are_named, ask_all, ask_while_away, judge, lines};
 use crate::util::answers::prepare;
 use crate::util::client::exchange;
-use crate::util::server::Server;
+use crate::util::needs::{has, left_out};
+use crate::util::server::{Server, run_to_end};
 use crate::util::stub::Stub;
 use crate::util::wait_until;
+use std::collections::HashSet;
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -15,10 +17,20 @@ use std::process::Command;
 /// What the site itself says.
 const REST: &str = "respond \"<h1>The site</h1>\"";
 
+/// Marks of a line that stands outside of `handle` only, and of one whose module not every package has.
+const MARKS: [char; 2] = [OUTSIDE, OPTIONAL];
+const OUTSIDE: char = '^';
+const OPTIONAL: char = '?';
+
 #[test]
 fn no_line_of_a_site_bends_caddy() {
-    let lines = lines("caddy", &['^']);
+    let mut lines = lines("caddy", &MARKS);
     are_named("caddy/vote-status-site.caddy", &lines);
+    if !has(&["caddy"]) {
+        return;
+    }
+    let handlers = handlers_of_caddy();
+    lines.retain(|line| can_stand(line, &handlers));
     // Caddy takes its time to start with many sites.
     blocks(&lines).chunks(AT_A_TIME).for_each(ask_some);
 }
@@ -74,11 +86,11 @@ impl Block {
 fn blocks(lines: &[Line]) -> Vec<Block> {
     let inside = |text: &str| format!("{text}\nhandle {{\n{REST}\n}}");
     let outside = lines.iter().map(|line| Block::plain(inside(&line.text), line.is_beaten));
-    let can_be_inside = || lines.iter().filter(|line| line.mark.is_none());
+    let can_be_inside = || lines.iter().filter(|line| line.mark != Some(OUTSIDE));
     let within = can_be_inside().map(|line| format!("handle {{\n{}\n{REST}\n}}", line.text));
     let all: Vec<&str> = can_be_inside().map(|line| line.text.as_str()).collect();
     // The name of a logger would be there twice.
-    let around = lines.iter().filter(|line| line.mark.is_some() && !line.text.starts_with("log"));
+    let around = lines.iter().filter(|line| line.mark == Some(OUTSIDE) && !line.text.starts_with("log"));
     let around: Vec<&str> = around.map(|line| line.text.as_str()).collect();
     let all = format!("{}\nhandle {{\n{}\n{REST}\n}}", around.join("\n"), all.join("\n"));
     let within = within.map(|text| Block::plain(text, true));
@@ -107,4 +119,69 @@ fn caddy(place: Place<'_>, service: SocketAddr, away: SocketAddr, blocks: &[Bloc
     let file = folder.join("Caddyfile");
     fs::write(&file, text).expect("it can be written");
     caddy_of(folder, &file.display().to_string())
+}
+
+/// The version that the list is of. Later ones have more modules.
+const LISTED: &str = "2.6.";
+
+/// Each directive of Caddy's documentation, those of later versions too, but for `import` and `tls`. The latter is for what
+/// Caddy does before it has a request.
+const DIRECTIVES: &str = "abort acme_server basic_auth basicauth bind copy_response copy_response_headers encode error \
+    file_server forward_auth fs handle handle_errors handle_path header intercept invoke log log_append log_name log_skip map \
+    method metrics php_fastcgi push redir request_body request_header respond reverse_proxy rewrite root route skip_log \
+    templates tracing try_files uri vars";
+
+/// The list has each directive that this Caddy knows, and makes use of each of its modules that handle a request.
+#[test]
+fn the_list_has_each_directive_and_handler_of_caddy() {
+    if !has(&["caddy"]) {
+        return;
+    }
+    if !caddy_says(&["version"]).0.trim_start_matches('v').starts_with(LISTED) {
+        return left_out(&format!("the list of directives is of Caddy {LISTED}"));
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let adapt = |text: &str| {
+        let file = folder.path().join("Caddyfile");
+        fs::write(&file, text).expect("it can be written");
+        caddy_says(&["adapt", "--adapter", "caddyfile", "--config", &file.display().to_string()])
+    };
+    let handlers = handlers_of_caddy();
+    let lines = lines("caddy", &MARKS);
+    let sites = lines.iter().filter(|line| can_stand(line, &handlers)).enumerate();
+    let sites: String = sites.map(|(number, line)| format!("http://s{number}.test {{\n{}\n}}\n", line.text)).collect();
+    let (adapted, errors) = adapt(&sites.replace("AWAY", "127.0.0.1:1"));
+    let used: HashSet<&str> =
+        adapted.split("\"handler\":\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let unused: Vec<&String> = handlers.iter().filter(|name| !used.contains(name.as_str())).collect();
+    assert!(handlers.len() > 15 && unused.is_empty(), "{unused:?} are in no line: {errors}");
+    let words: HashSet<&str> = lines.iter().flat_map(|line| line.text.split_whitespace()).collect();
+    let is_directive = |word: &&str| !adapt(&format!(":1 {{\n{word}\n}}\n")).1.contains("unrecognized directive");
+    let missing: Vec<&str> =
+        DIRECTIVES.split_whitespace().filter(|word| !words.contains(word)).filter(is_directive).collect();
+    assert!(!is_directive(&"nonsense") && missing.is_empty(), "{missing:?} are in no line");
+}
+
+/// The modules of this Caddy that handle a request, without `http.handlers.`.
+fn handlers_of_caddy() -> HashSet<String> {
+    let modules = caddy_says(&["list-modules"]).0;
+    modules.lines().filter_map(|line| line.strip_prefix("http.handlers.").map(str::to_owned)).collect()
+}
+
+/// Whether this Caddy takes the line.
+fn can_stand(line: &Line, handlers: &HashSet<String>) -> bool {
+    let word = line.text.split(' ').next().unwrap_or_default();
+    let can_stand = line.mark != Some(OPTIONAL) || handlers.contains(word);
+    if !can_stand {
+        println!("this Caddy has no {word}");
+    }
+    can_stand
+}
+
+/// What Caddy prints, and what it says of errors.
+fn caddy_says(arguments: &[&str]) -> (String, String) {
+    let mut command = Command::new("caddy");
+    command.args(arguments);
+    let ended = run_to_end(command);
+    (ended.stdout, ended.stderr)
 }

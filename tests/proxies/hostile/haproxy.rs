@@ -1,4 +1,4 @@
-//! HAProxy: a frontend for each line, with `defaults` of its own, and one for all of them.
+//! HAProxy: a section for each line, with `defaults` of its own, and two for all of them.
 
 use crate::proxies::expected::to_path;
 use crate::proxies::front::{Front, Kind, Place, haproxy_of, haproxy_shared, site_rules};
@@ -6,33 +6,61 @@ use crate::proxies::hostile::{Line, Site, are_named, ask_all, ask_while_away, ju
 use crate::util::answers::prepare;
 use crate::util::client::exchange;
 use crate::util::endpoint::Endpoint;
-use crate::util::needs::has;
+use crate::util::needs::{has, left_out};
 use crate::util::package::read_text;
 use crate::util::server::{Server, run_to_end};
+use crate::util::stub::Stub;
 use crate::util::wait_until;
 use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
 /// What the list needs besides frontends.
-const REST: &str = "global\n    log stderr local0\n    expose-experimental-directives\n\
+const REST: &str = "global\n    log stderr local0\n    expose-experimental-directives\n    external-check\n\
+    insecure-fork-wanted\n    lua-load HERE/site.lua\n\
+    resolvers site\n    nameserver nobody AWAY\n    resolve_retries 1\n    timeout resolve 50ms\n    timeout retry 50ms\n\
+    fcgi-app site\n    docroot /srv\n\
     userlist people\n    user somebody insecure-password secret\n\
     cache site\n    total-max-size 4\n    max-age 60\n\
     http-errors pages\n    errorfile 503 HERE/page.http\n    errorfile 502 HERE/page.http\n\
     defaults\n    mode http\n    timeout client 50s\n    timeout connect 5s\n    timeout server 50s\n\
+    backend agents\n    mode tcp\n    server nobody AWAY\n\
     backend counts\n    stick-table type ip size 10 expire 1m store http_req_cnt\n\
     backend pages\n    http-request return status 200 content-type text/html string \"<h1>The site</h1>\"\n";
 
+/// Where a line stands: before the file's lines, in the `defaults` of its own, or in a section of another kind.
+const MARKS: [char; 3] = ['<', '@', LISTEN];
+const LISTEN: char = '=';
+
 const PAGE: &str = "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<h1>Sorry</h1>";
+
+/// An agent that nobody is, and what it would be asked, for engine N.
+const SPOE: &str = "[siteN]\nspoe-agent siteN\n    groups who\n    use-backend agents\n    timeout hello 50ms\n    \
+    timeout idle 1s\n    timeout processing 50ms\nspoe-group who\n    messages who\nspoe-message who\n    args src\n";
+
+/// Lines that HAProxy takes only in a section without `balance`, or without another filter.
+const ALONE: &[&str] = &["option transparent", "filter fcgi-app"];
+
+/// A page of the site's in place of an answer.
+const LUA: &str = r#"
+core.register_service("site", "http", function(applet)
+    applet:set_status(200)
+    applet:start_response()
+    applet:send("<h1>The site</h1>")
+end)
+"#;
 
 #[test]
 fn no_line_of_a_site_bends_haproxy() {
-    let mut lines = lines("haproxy", &['<', '@']);
+    let mut lines = lines("haproxy", &MARKS);
     are_named("haproxy/vote-status.cfg", &lines);
-    lines.push(Line { text: String::new(), is_beaten: true, mark: None });
+    lines.extend([None, Some(LISTEN)].map(|mark| Line { text: String::new(), is_beaten: true, mark }));
     let server = Server::in_memory(&[]);
     let vote = prepare(&server);
-    let Some(front) = Front::run(Kind::Haproxy, |place| haproxy(place, server.public(), &lines)) else { return };
+    let away = Stub::nobody();
+    let Some(front) = Front::run(Kind::Haproxy, |place| haproxy(place, server.public(), away.addr(), &lines)) else {
+        return;
+    };
     let site = |(number, line): (usize, &Line)| Site {
         at: Endpoint::Unix(front.folder().join(format!("s{number}"))),
         host: "the.site".to_owned(),
@@ -55,68 +83,109 @@ fn no_line_of_a_site_bends_haproxy() {
     judge(&sites, [asked, asked_again], log_of);
 }
 
-/// Rules that no frontend has, that need another program or a resolver, or of which the list has one of the same family.
-const LEFT_OUT: &[&str] =
-    &["set-timeout", "ot-group", "send-spoe-group", "do-resolve", "del-acl", "del-map", "add-acl", "set-map", "sc-"];
+/// The version that the list is of. Later ones have more rules.
+const LISTED: &str = "version 2.6.";
 
-/// HAProxy names its own rules and options.
+/// Words that the list has not: where a site listens, servers of its own, time-outs that HAProxy refuses, and services on
+/// a bare connection, which no section with `mode http` takes.
+const NOT_IN_THE_LIST: &[&str] =
+    &["bind ", "server ", "clitimeout", "contimeout", "srvtimeout", "tcp-request content use-service"];
+
+/// The one kind of rule that no test can run: it needs a tracer that no package has. The shipped file names the filter.
+const TRACED: &str = " ot-group";
+
+/// HAProxy names each word that a site's sections may begin a line with.
 #[test]
 fn the_list_has_each_rule_and_option_of_haproxy() {
     if !has(&["haproxy"]) {
         return;
     }
-    let mut command = Command::new("/usr/sbin/haproxy");
-    command.args(["-dKcfg", "-q", "-c", "-f", "/dev/null"]);
-    let list = read_text("tests/proxies/hostile/haproxy.txt");
-    let printed = run_to_end(command).stdout;
-    let rules = ["http-request ", "http-response ", "http-after-response "];
-    let is_asked = |name: &str| {
-        let is_rule =
-            rules.iter().any(|kind| name.starts_with(kind)) && !LEFT_OUT.iter().any(|word| name.contains(word));
-        is_rule || (name.starts_with("option ") && name.contains("[ FE"))
+    let printed = |arguments: &[&str]| {
+        let mut command = Command::new("/usr/sbin/haproxy");
+        command.args(arguments);
+        run_to_end(command).stdout
     };
-    let names: Vec<&str> = printed.lines().map(str::trim).filter(|name| is_asked(name)).collect();
-    assert!(names.len() > 60, "{printed}");
-    let name_of = |name: &str| name.split(" [").next().unwrap_or_default().trim_end_matches('*').to_owned();
-    let missing: Vec<String> = names.into_iter().map(name_of).filter(|name| !list.contains(name)).collect();
+    if !printed(&["-v"]).contains(LISTED) {
+        return left_out(&format!("the list of rules is of HAProxy, {LISTED}"));
+    }
+    let printed = printed(&["-dKcfg", "-q", "-c", "-f", "/dev/null"]);
+    let lines = lines("haproxy", &MARKS);
+    let said: Vec<&str> = lines.iter().flat_map(|line| line.text.lines()).collect();
+    let of_sections = printed.lines().skip_while(|line| *line != "listen").skip(1);
+    let names = of_sections.take_while(|line| line.starts_with('\t')).map(str::trim);
+    let names: Vec<&str> = names.filter(|name| !NOT_IN_THE_LIST.iter().any(|begin| name.starts_with(begin))).collect();
+    assert!(names.len() > 200, "{printed}");
+    let (traced, names): (Vec<_>, Vec<_>) = names.into_iter().partition(|name| name.ends_with(TRACED));
+    assert!(!traced.is_empty() && read_text("contrib/haproxy/vote-status.cfg").contains("`filter opentracing`"));
+    let missing: Vec<&str> = names.into_iter().filter(|name| !said.iter().any(|said| is_of(said, name))).collect();
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
-/// The one without a line of its own has all.
-fn haproxy(place: Place<'_>, service: SocketAddr, lines: &[Line]) -> Command {
+/// Whether the line begins with this word of HAProxy's list: `WORD [ FE ]`, or `WORD*` where a bracket or a number follows.
+fn is_of(line: &str, name: &str) -> bool {
+    let name = name.split(" [").next().unwrap_or_default();
+    let word = name.trim_end_matches('*');
+    line.strip_prefix(word).is_some_and(|rest| match rest.chars().next() {
+        None | Some(' ') => true,
+        Some('(') => name.ends_with('*'),
+        Some(next) => name.ends_with("-sc*") && next.is_ascii_digit(),
+    })
+}
+
+/// Those without a line of their own have all: one as a frontend, one as a `listen`.
+fn haproxy(place: Place<'_>, service: SocketAddr, away: SocketAddr, lines: &[Line]) -> Command {
     let Place { folder, plain, tls } = place;
     let here = folder.display().to_string();
     for name in ["acl", "map"] {
         fs::write(folder.join(name), "").expect("it can be written");
     }
-    fs::write(folder.join("page.http"), PAGE).expect("it can be written");
+    let spoe: String = (1..=4).map(|engine| SPOE.replace('N', &engine.to_string())).collect();
+    for (name, text) in [("page.http", PAGE), ("spoe.cfg", &spoe), ("site.lua", LUA)] {
+        fs::write(folder.join(name), text).expect("it can be written");
+    }
     let beaten = |mark| {
-        let lines = lines.iter().filter(move |line| line.is_beaten && line.mark == mark);
-        lines.map(|line| format!("    {}\n", line.text)).collect::<String>()
+        let is_there = move |line: &&Line| {
+            line.is_beaten && line.mark == mark && !ALONE.iter().any(|begin| line.text.starts_with(begin))
+        };
+        lines
+            .iter()
+            .filter(is_there)
+            .map(|line| format!("    {}\n", line.text.replace('\n', "\n    ")))
+            .collect::<String>()
     };
+    // What the section with this number says at a place: its own line, or all lines of there.
     let said = |number: usize, mark: Option<char>| {
         let line = &lines[number];
-        let its_own = if line.mark == mark { line.text.replace('\n', "\n    ") } else { String::new() };
-        if line.text.is_empty() { beaten(mark) } else { format!("    {its_own}\n") }
+        match (line.text.is_empty(), line.mark == mark) {
+            (true, _) if mark == Some(LISTEN) && line.mark != mark => String::new(),
+            (true, _) => beaten(mark),
+            (false, true) => format!("    {}\n", line.text.replace('\n', "\n    ")),
+            (false, false) => String::new(),
+        }
     };
-    let frontend = |number: usize| {
+    let section = |number: usize| {
+        let is_listen = lines[number].mark == Some(LISTEN);
+        let (kind, server) =
+            if is_listen { ("listen", format!("    server site {away}\n")) } else { ("frontend", String::new()) };
         format!(
             "defaults d{number}\n    mode http\n    log global\n    option httplog\n    timeout client 50s\n    \
              timeout connect 5s\n    timeout server 50s\n{}\
-             frontend site-{number}- from d{number}\n    bind unix@{here}/s{number}\n{}{}{}    default_backend pages\n",
+             {kind} site-{number}- from d{number}\n    bind unix@{here}/s{number}\n{server}{}{}{}{}    default_backend pages\n",
             said(number, Some('@')),
             if lines[number].mark == Some('<') { said(number, Some('<')) } else { String::new() },
             site_rules(),
             said(number, None),
+            said(number, Some(LISTEN)),
         )
     };
-    let frontends: String = (0..lines.len()).map(frontend).collect();
+    let frontends: String = (0..lines.len()).map(section).collect();
     let listens = format!(
         "defaults last\n    mode http\n    log global\n    option httplog\n    timeout client 50s\n    timeout connect 5s\n    \
          timeout server 50s\nfrontend last from last\n    bind {plain}\n    bind {tls} ssl crt {here}/haproxy.pem\n    \
          default_backend pages\n"
     );
     let file = folder.join("haproxy.cfg");
-    fs::write(&file, format!("{REST}{frontends}{listens}").replace("HERE", &here)).expect("it can be written");
+    fs::write(&file, format!("{REST}{frontends}{listens}").replace("HERE", &here).replace("AWAY", &away.to_string()))
+        .expect("it can be written");
     haproxy_of(&[&file.display().to_string(), &haproxy_shared(folder, &[service], &[])])
 }

@@ -1,6 +1,8 @@
 //! What an operator does to the files, and what a test looks up in them.
 
 use super::{Disk, Inode, PAGE};
+use std::collections::BTreeMap;
+use vote_status::store::commit_marker::MARKER_FILE;
 
 impl Disk {
     /// Somebody empties the file, or writes other content over it.
@@ -13,7 +15,7 @@ impl Disk {
         inode.writes += 1;
         inode.dirty.clear();
         inode.lost.clear();
-        inode.shortest = None;
+        (inode.shortest, inode.is_doubtful) = (None, false);
         inode.allocated = (0..content.len().div_ceil(PAGE)).collect();
         inode.reserved.clone_from(&inode.allocated);
     }
@@ -40,11 +42,22 @@ impl Disk {
         if self.names.remove(name).is_some() {
             self.names_before.clear();
         }
+        if name == MARKER_FILE {
+            // The store's mark goes with it, and no later process can know.
+            self.inodes.values_mut().for_each(|inode| inode.is_doubtful = false);
+        }
     }
 
     /// Whether a file has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains_key(name)
+    }
+
+    /// Whether what was synced of a file outlasts a power cut: no sync of it has failed, and its name lasts.
+    pub(crate) fn keeps(&self, name: &str) -> bool {
+        let lasts = |names: &BTreeMap<String, u64>| names.get(name) == self.names.get(name);
+        let inode = self.names.get(name).and_then(|inode| self.inodes.get(inode));
+        inode.is_some_and(|inode| !inode.is_doubtful) && self.names_before.iter().all(lasts)
     }
 
     /// How long a file is.

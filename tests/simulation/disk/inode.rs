@@ -54,7 +54,7 @@ impl Inode {
             }
         }
         self.lost.clear();
-        self.shortest = None;
+        (self.shortest, self.is_doubtful) = (None, false);
         self.reserved.clone_from(&self.allocated);
         self.seen.clone_from(&self.durable);
     }

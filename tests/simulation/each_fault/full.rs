@@ -45,6 +45,7 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
     fill(&mut store, BATCHES, &note);
     assert_eq!(kept("while votes find none"), before, "votes have taken of it");
     assert_eq!(store.room(), RoomLeft::Little);
+    let length = disk.locked().length_of(STORE);
     // Each second has a batch.
     let dropped: usize = (1..=BATCHES)
         .map(|seconds| {
@@ -53,7 +54,7 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
         })
         .sum();
     assert_eq!(dropped, (BATCH * BATCHES) as usize);
-    let length = disk.locked().length_of(STORE);
+    assert_eq!(disk.locked().length_of(STORE), length, "the file gave its room to others");
     assert!(fill(&mut store, 2_000, &note) > 0, "dropping made no room for votes");
     store.tend().expect("it is well");
     assert!(disk.locked().length_of(STORE) >= length / 2, "the file gave its room to others");

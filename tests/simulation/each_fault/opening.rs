@@ -2,11 +2,13 @@
 //! operation of a start. A start never writes to such a file, and reads what was acknowledged or nothing.
 
 use super::{
-    Change, Disk, Event, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, note, open, seam, server, vote,
+    AT, Change, Disk, Event, Faults, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, UnixSeconds, note,
+    open, seam, server, vote,
 };
 use crate::simulation::seam::At;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{Store, StoreContent, VoteVisitor};
 
 /// A store with these votes on a disk of its own; what is in its files once it is closed, with the store and the note.
@@ -43,6 +45,14 @@ fn read_struck(
     at: usize,
     strike: impl Fn(&mut Disk) + Send + 'static,
 ) -> Option<Result<Rows, StoreError>> {
+    let is_struck = strike_at(disk, at, strike);
+    let found = read(disk);
+    disk.set_look(None);
+    is_struck.load(Ordering::Relaxed).then_some(found)
+}
+
+/// Somebody does this to the disk behind the operation of this number; whether that was so far.
+fn strike_at(disk: &Arc<SimulatedDisk>, at: usize, strike: impl Fn(&mut Disk) + Send + 'static) -> Arc<AtomicBool> {
     let (hand, is_struck) = (Arc::clone(disk), Arc::new(AtomicBool::new(false)));
     let (mut operations, struck) = (0, Arc::clone(&is_struck));
     disk.set_look(Some(Box::new(move |_| {
@@ -52,9 +62,7 @@ fn read_struck(
         }
         operations += 1;
     })));
-    let found = read(disk);
-    disk.set_look(None);
-    is_struck.load(Ordering::Relaxed).then_some(found)
+    is_struck
 }
 
 /// Regression: 18 of 54 starts repaired a file that `cp` was writing, to ruin.
@@ -232,6 +240,18 @@ fn a_link_stays_one_at_any_kill_of_a_store_that_is_written_anew_behind_it() {
     assert!(trials > 30, "{trials}");
 }
 
+/// A start without a note makes one that has the number of the last commit, whether a vote comes or not.
+#[test]
+fn a_start_without_a_note_lets_no_later_one_take_an_older_copy() {
+    let ((right, _), (older, _)) = (written(0..30), written(0..10));
+    let disk = disk_with(&[(STORE, &right)]);
+    let store = open(&disk).expect("it is whole");
+    disk.locked().die();
+    drop(store);
+    disk.locked().kill();
+    expect_refused(&disk, &older);
+}
+
 /// Without its note, or with its note alone, a store is not taken for an empty one.
 #[test]
 fn a_store_with_a_missing_part_is_read_or_refused() {
@@ -285,6 +305,102 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     renew(&mut store, &rows(0..3)).expect("it is written anew");
     drop(store);
     assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
+}
+
+/// A store with one vote whose file is closed behind a failure, and opened again by the next change; with a copy of before
+/// that vote.
+fn with_closed_file() -> (Arc<SimulatedDisk>, EmbeddedStore, Vec<u8>) {
+    let disk = disk_with(&[]);
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note()).expect("it is taken");
+    let older = disk.locked().content(STORE).expect("it is there");
+    store.commit(&[Event::Vote(vote(0, 0))], &note()).expect("it is taken");
+    let faults = Faults { changes_fail: 1, errno: 5, reads_fail: u32::MAX, ..Faults::default() };
+    disk.locked().faults = faults;
+    let failed = store.commit(&[Event::Vote(vote(2, 2))], &note());
+    assert!(matches!(failed, Err(StoreError::Unavailable(_))), "{failed:?}");
+    disk.locked().faults = Faults::default();
+    (disk, store, older)
+}
+
+/// A store that fails has its file closed meanwhile, and somebody writes an older copy over it.
+#[test]
+fn an_older_copy_in_a_file_that_is_closed_is_written_anew() {
+    let (disk, mut store, older) = with_closed_file();
+    disk.locked().replace(STORE, &older);
+    let refused = store.commit(&[Event::Vote(vote(3, 3))], &note());
+    assert!(refused.is_err() && store.is_void(), "it is taken");
+    renew(&mut store, &rows(0..1)).expect("it is written anew");
+    drop(store);
+    assert_eq!(read(&disk).expect("it is whole"), rows(0..1));
+}
+
+/// Something else takes the file's place at any operation of the first commit after a failure. What is acknowledged behind
+/// that is in no file that a start finds.
+#[test]
+fn a_file_that_is_opened_again_is_the_one_at_the_path() {
+    let mut trials = 0;
+    for at in 0.. {
+        let (disk, mut store, _) = with_closed_file();
+        let is_struck = strike_at(&disk, at, |disk| {
+            let copy = disk.content(STORE).expect("it is there");
+            disk.move_away(STORE, "elsewhere");
+            disk.put(STORE, &copy);
+        });
+        let _first = store.commit(&[Event::Vote(vote(3, 3))], &note());
+        disk.set_look(None);
+        if !is_struck.load(Ordering::Relaxed) {
+            break;
+        }
+        let second = store.commit(&[Event::Vote(vote(4, 4))], &note());
+        assert!(second.is_err(), "another file at operation {at}: a vote is acknowledged that no start finds");
+        trials += 1;
+    }
+    println!("{trials} trials");
+    assert!(trials > 10, "{trials}");
+}
+
+/// A read fails once, at any operation of a drop that opens the file again. The next change finds a disk that is well.
+#[test]
+fn a_read_that_fails_in_a_drop_fails_nothing_behind_it() {
+    let mut failures = 0;
+    for at in 0.. {
+        let (disk, mut store, _) = with_closed_file();
+        let is_struck = strike_at(&disk, at, |disk| disk.faults.reads_fail = 1);
+        let dropped = store.drop_before(UnixSeconds(AT), 100, &note());
+        disk.set_look(None);
+        if !is_struck.load(Ordering::Relaxed) {
+            break;
+        }
+        disk.locked().faults.reads_fail = 0;
+        store.commit(&[Event::Vote(vote(3, 3))], &note()).unwrap_or_else(|error| panic!("operation {at}: {error}"));
+        failures += usize::from(dropped.is_err());
+    }
+    println!("{failures} reads failed");
+    assert!(failures > 3, "{failures}");
+}
+
+/// A file that was closed in order has no commit that a power cut has cut short: what is damaged in it is no such thing, and
+/// nothing is undone in silence, whether there is a note or not.
+#[test]
+fn a_page_that_is_damaged_loses_no_vote_without_a_note() {
+    let (right, _) = written(0..30);
+    let (mut whole, mut refused) = (0, 0);
+    for at in (0..right.len()).step_by(1_024) {
+        let mut content = right.clone();
+        let end = content.len().min(at + 1_024);
+        let Some(byte) = content[at..end].iter_mut().find(|byte| **byte != 0) else { continue };
+        *byte ^= 0x55;
+        match read(&disk_with(&[(STORE, &content)])) {
+            Ok(found) => {
+                assert_eq!(found, rows(0..30), "damage at {at}");
+                whole += 1;
+            }
+            Err(_) => refused += 1,
+        }
+    }
+    println!("{whole} were whole, {refused} refused");
+    assert!(whole > 0 && refused > 0, "{whole} whole, {refused} refused");
 }
 
 /// A number that is half written says nothing of the store.
