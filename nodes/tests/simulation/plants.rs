@@ -123,7 +123,7 @@ impl Plant {
             _ => false,
         };
         let given = vec![Given::Stands; facts.len()];
-        is_kept.then(|| Answer { now_ms: Some(now_ms), reply: Reply::Done(Done::Given(given), None) })
+        is_kept.then_some(Answer { now_ms: Some(now_ms), reply: Reply::Done(Done::Given(given), None) })
     }
 
     /// What the node is told in place of this.

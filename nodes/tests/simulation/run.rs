@@ -48,7 +48,7 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
         world.start(host);
     }
     let answer =
-        run.go(&mut world).map_err(|broken| format!("seed {seed}: {:.6} s: {broken}", world.now_us as f64 / 1e6));
+        run.go(&mut world).map_err(|broken| format!("TEST_SEED={seed}, {:.6} s: {broken}", world.now_us as f64 / 1e6));
     let told =
         Told { calls: world.calls, outcomes: world.promises.outcomes.clone(), notes: world.pairs_of_notes().clone() };
     answer.map(|()| told)
@@ -99,19 +99,15 @@ impl Run {
     fn until(&mut self, world: &mut World<'_>, until_us: u64) -> Result<(), String> {
         while let Some(planned) = world.step(until_us) {
             match planned {
-                None => {}
-                Some(Planned::Op) => {
-                    if self.ops != u64::MAX {
-                        self.op(world);
-                        world.plan(20_000 + self.random.below(500_000), Planned::Op);
-                    }
+                Some(Planned::Op) if self.ops != u64::MAX => {
+                    self.op(world);
+                    world.plan(20_000 + self.random.below(500_000), Planned::Op);
                 }
-                Some(Planned::Fault) => {
-                    if world.now_us < self.faults_until_us {
-                        self.fault(world);
-                        world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
-                    }
+                Some(Planned::Fault) if world.now_us < self.faults_until_us => {
+                    self.fault(world);
+                    world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
                 }
+                None | Some(Planned::Op | Planned::Fault) => {}
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
                 Some(Planned::Copy) => {
                     if world.is_store_up {

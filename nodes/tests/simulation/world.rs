@@ -320,7 +320,7 @@ impl<'f> World<'f> {
         let network = self.hosts[link / 2].network;
         let epoch = self.links[link].epoch;
         self.links[link].is_dead |= network.is_hole;
-        if epoch % 2 == 0 || self.links[link].is_dead {
+        if epoch.is_multiple_of(2) || self.links[link].is_dead {
             return;
         }
         let after_us = 50 + self.random.below(network.there_us);

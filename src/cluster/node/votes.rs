@@ -167,7 +167,8 @@ impl Node {
             for said in &facts {
                 // Where a pair has a later vote the store has left it alone. How servers are listed follows the log alone, as
                 // its votes are of the listing that it has come to.
-                if !join.has(said) && !(is_ahead && join.changes_listing(said)) {
+                let is_known = join.has(said) || is_ahead && join.changes_listing(said);
+                if !is_known {
                     join.take(said.clone());
                 }
             }
