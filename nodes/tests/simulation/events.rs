@@ -1,17 +1,17 @@
 //! What happens in the world, in the order of time.
 
 use crate::host::Input;
-use vote_status::cluster::wire::answer::Answer;
-use vote_status::cluster::wire::question::Question;
+use vote_status::cluster::wire::answer::StoreAnswer;
+use vote_status::cluster::wire::question::StoreQuestion;
 
 /// What happens at an instant.
 pub(crate) enum Event {
     /// A process is given an input, unless it has ended.
     Give(usize, u64, Input),
     /// A question comes to the store, on a connection that may be closed by now.
-    Arrive(usize, u64, Question, u64),
+    Arrive(usize, u64, StoreQuestion, u64),
     /// A reply comes to a process, unless the connection is closed.
-    Reply(usize, u64, Answer, u64),
+    Reply(usize, u64, StoreAnswer, u64),
     /// A connection is made.
     Open(usize, u64, u64),
     /// A reader of the log has waited long enough.

@@ -1,10 +1,10 @@
 //! A node's process in the world: the machine, what it shows, and what it keeps over a restart.
 
 use vote_status::cluster::node::bounds::Bounds;
-use vote_status::cluster::node::{Line, changes::Change};
-use vote_status::cluster::node::{Node, Output, Start};
+use vote_status::cluster::node::{NodeLine, changes::WantedChange};
+use vote_status::cluster::node::{NodeMachine, Output, Start};
 use vote_status::cluster::state::FullState;
-use vote_status::cluster::wire::answer::Answer;
+use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::vote::directory::Snapshot;
 use vote_status::vote::hasher::TableHasher;
 use vote_status::vote::ipv6::Ipv6Prefix;
@@ -15,15 +15,15 @@ use vote_status::vote::time::{Cooldown, UnixSeconds};
 /// An input of the machine.
 pub(crate) enum Input {
     Tick,
-    Connected(Line),
-    Lost(Line),
-    Answered(Line, Answer),
-    Change(u64, Change),
+    Connected(NodeLine),
+    Lost(NodeLine),
+    Answered(NodeLine, StoreAnswer),
+    Change(u64, WantedChange),
 }
 
 /// A process.
 pub(crate) struct Process {
-    pub(crate) node: Node,
+    pub(crate) node: NodeMachine,
     pub(crate) shown: FullState,
     cooldown: Cooldown,
     /// No other process has it.
@@ -46,7 +46,7 @@ impl Process {
         let shown = FullState { table, servers: Snapshot::default() };
         let name = format!("{number:032x}");
         let version = "unknown".to_owned();
-        let node = Node::new(Start { bounds, settings, name, store, version, seed, shown: shown.table.view() });
+        let node = NodeMachine::new(Start { bounds, settings, name, store, version, seed, shown: shown.table.view() });
         Self { node, shown, cooldown: settings.cooldown, number, tick_at_us: 0, readings: 0 }
     }
 

@@ -3,9 +3,9 @@
 
 use crate::world::World;
 use vote_status::cluster::node::bounds::Bounds;
-use vote_status::cluster::wire::answer::{Answer, Done, Given, NodeRecord, Reply};
+use vote_status::cluster::wire::answer::{Done, Given, NodeRecord, StoreAnswer, StoreReply};
 use vote_status::cluster::wire::fact::{Fact, Record};
-use vote_status::cluster::wire::question::{Call, Question};
+use vote_status::cluster::wire::question::{StoreCall, StoreQuestion};
 use vote_status::vote::time::UnixSeconds;
 
 /// A fault between a node and the store.
@@ -50,27 +50,6 @@ pub(crate) enum Plant {
 }
 
 impl Plant {
-    pub(crate) const ALL: [Self; 18] = [
-        Self::NoTerm,
-        Self::NoLast,
-        Self::AlwaysHeld,
-        Self::OwesNothing,
-        Self::WaitsForNobody,
-        Self::CancelsWhatStands,
-        Self::RemovesWhatStands,
-        Self::ListsOverWhatStands,
-        Self::GoneIsNotRead,
-        Self::NothingGoneIsGiven,
-        Self::NoServerIsGiven,
-        Self::NoVoteIsGiven,
-        Self::LastIsNotGiven,
-        Self::TimeIsAhead,
-        Self::ShortSilence,
-        Self::VoteIsNotFound,
-        Self::ServersAreMissing,
-        Self::EntryIsLost,
-    ];
-
     /// The bounds of a node with this fault.
     pub(crate) fn bounds(self, bounds: Bounds) -> Bounds {
         match self {
@@ -81,40 +60,40 @@ impl Plant {
     }
 
     /// What the store is asked in place of this.
-    pub(crate) fn asked(self, world: &mut World<'_>, question: Question) -> Question {
-        let Question::Change(server, mut call, mut terms) = question else { return question };
+    pub(crate) fn asked(self, world: &mut World<'_>, question: StoreQuestion) -> StoreQuestion {
+        let StoreQuestion::Change(server, mut call, mut terms) = question else { return question };
         match self {
             Self::NoTerm => terms.until_ms = None,
             Self::CancelsWhatStands => {
-                if let Call::Cancel(address, at) = &mut call {
-                    let reply = world.read(&Question::VoteOf(server, *address));
-                    if let Reply::VoteOf(Some(stands)) = reply {
+                if let StoreCall::Cancel(address, at) = &mut call {
+                    let reply = world.read(&StoreQuestion::VoteOf(server, *address));
+                    if let StoreReply::VoteOf(Some(stands)) = reply {
                         *at = stands;
                     }
                 }
             }
             Self::RemovesWhatStands | Self::ListsOverWhatStands => {
-                let Reply::RecordOf(stands) = world.read(&Question::RecordOf(server)) else {
-                    return Question::Change(server, call, terms);
+                let StoreReply::RecordOf(stands) = world.read(&StoreQuestion::RecordOf(server)) else {
+                    return StoreQuestion::Change(server, call, terms);
                 };
                 match (&mut call, stands) {
-                    (Call::Remove(listing), Some(Record { listing: stands, .. }))
+                    (StoreCall::Remove(listing), Some(Record { listing: stands, .. }))
                         if self == Self::RemovesWhatStands =>
                     {
                         *listing = stands;
                     }
-                    (Call::List { before, .. }, stands) if self == Self::ListsOverWhatStands => *before = stands,
+                    (StoreCall::List { before, .. }, stands) if self == Self::ListsOverWhatStands => *before = stands,
                     _ => {}
                 }
             }
             _ => {}
         }
-        Question::Change(server, call, terms)
+        StoreQuestion::Change(server, call, terms)
     }
 
     /// The answer to a question that is not asked.
-    pub(crate) fn unasked(self, question: &Question, now_ms: u64) -> Option<Answer> {
-        let Question::Change(_, Call::Give(facts), _) = question else { return None };
+    pub(crate) fn unasked(self, question: &StoreQuestion, now_ms: u64) -> Option<StoreAnswer> {
+        let StoreQuestion::Change(_, StoreCall::Give(facts), _) = question else { return None };
         let is_kept = match self {
             Self::NothingGoneIsGiven => facts.iter().any(Fact::takes_away),
             Self::NoServerIsGiven => facts.iter().any(|fact| matches!(fact, Fact::Listed(_))),
@@ -123,23 +102,25 @@ impl Plant {
             _ => false,
         };
         let given = vec![Given::Stands; facts.len()];
-        is_kept.then_some(Answer { now_ms: Some(now_ms), reply: Reply::Done(Done::Given(given), None) })
+        is_kept.then_some(StoreAnswer { now_ms: Some(now_ms), reply: StoreReply::Done(Done::Given(given), None) })
     }
 
     /// What the node is told in place of this.
-    pub(crate) fn answered(self, question: &Question, mut answer: Answer) -> Answer {
+    pub(crate) fn answered(self, question: &StoreQuestion, mut answer: StoreAnswer) -> StoreAnswer {
         match (self, &mut answer.reply) {
-            (Self::AlwaysHeld, Reply::Head { is_held, last, .. }) => *is_held |= last.n > 0,
-            (Self::AlwaysHeld, Reply::Nodes { is_held, .. }) => *is_held = true,
-            (Self::OwesNothing, Reply::Nodes { records, .. }) => records.iter_mut().for_each(|record| record.owed = 0),
-            (Self::WaitsForNobody, Reply::Nodes { records, .. }) => {
+            (Self::AlwaysHeld, StoreReply::Head { is_held, last, .. }) => *is_held |= last.n > 0,
+            (Self::AlwaysHeld, StoreReply::Nodes { is_held, .. }) => *is_held = true,
+            (Self::OwesNothing, StoreReply::Nodes { records, .. }) => {
+                records.iter_mut().for_each(|record| record.owed = 0)
+            }
+            (Self::WaitsForNobody, StoreReply::Nodes { records, .. }) => {
                 records.iter_mut().for_each(|NodeRecord { count, owed, .. }| (*count, *owed) = (u64::MAX, 0));
             }
-            (Self::GoneIsNotRead, Reply::Gone(gone, _)) => gone.clear(),
-            (Self::ServersAreMissing, Reply::Servers(_, servers)) => drop(servers.pop()),
-            (Self::VoteIsNotFound, Reply::VoteOf(at)) => *at = at.map(|at| UnixSeconds(at.0 - 1)),
-            (Self::EntryIsLost, Reply::Log(lines))
-                if lines.len() > 2 && !matches!(question, Question::Log(_, _, None)) =>
+            (Self::GoneIsNotRead, StoreReply::Gone(gone, _)) => gone.clear(),
+            (Self::ServersAreMissing, StoreReply::Servers(_, servers)) => drop(servers.pop()),
+            (Self::VoteIsNotFound, StoreReply::VoteOf(at)) => *at = at.map(|at| UnixSeconds(at.0 - 1)),
+            (Self::EntryIsLost, StoreReply::Log(lines))
+                if lines.len() > 2 && !matches!(question, StoreQuestion::Log(_, _, None)) =>
             {
                 lines.truncate(2);
                 lines.remove(1);

@@ -2,10 +2,10 @@
 
 use crate::host::Process;
 use std::collections::{BTreeMap, BTreeSet};
-use vote_status::cluster::node::changes::{Change, Outcome, ServerName};
+use vote_status::cluster::node::changes::{ChangeOutcome, WantedChange, WantedServer};
 use vote_status::cluster::wire::answer::Done;
 use vote_status::cluster::wire::fact::Listing;
-use vote_status::cluster::wire::question::Call;
+use vote_status::cluster::wire::question::StoreCall;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::ServerId;
 use vote_status::vote::table::Pair;
@@ -21,12 +21,12 @@ const STEP_SEEN_US: u64 = 45_000_000;
 /// What a caller wanted.
 #[derive(Debug)]
 struct Wanted {
-    change: Change,
+    change: WantedChange,
     process: u64,
     begun_us: u64,
     /// Until when the store may do it: when the caller was told, or for ever where it was not.
     ended_us: u64,
-    outcome: Option<Outcome>,
+    outcome: Option<ChangeOutcome>,
 }
 
 /// A vote that was acknowledged.
@@ -62,15 +62,15 @@ pub(crate) struct Promises {
 }
 
 /// The server that a change is about.
-fn server_of(change: &Change) -> Option<ServerId> {
+fn server_of(change: &WantedChange) -> Option<ServerId> {
     match change {
-        Change::Cast(ServerName::Id(server), _)
-        | Change::Record(ServerName::Id(server), ..)
-        | Change::Cancel(server, _)
-        | Change::List { server, .. }
-        | Change::Rotate(server, _)
-        | Change::Remove(server) => Some(*server),
-        Change::Cast(..) | Change::Record(..) => None,
+        WantedChange::Cast(WantedServer::Id(server), _)
+        | WantedChange::Record(WantedServer::Id(server), ..)
+        | WantedChange::Cancel(server, _)
+        | WantedChange::List { server, .. }
+        | WantedChange::Rotate(server, _)
+        | WantedChange::Remove(server) => Some(*server),
+        WantedChange::Cast(..) | WantedChange::Record(..) => None,
     }
 }
 
@@ -94,7 +94,7 @@ impl Promises {
         }
     }
 
-    pub(crate) fn wants(&mut self, caller: u64, change: Change, process: u64, now_us: u64) {
+    pub(crate) fn wants(&mut self, caller: u64, change: WantedChange, process: u64, now_us: u64) {
         let wanted = Wanted { change, process, begun_us: now_us, ended_us: u64::MAX, outcome: None };
         self.wanted.insert(caller, wanted);
     }
@@ -134,7 +134,7 @@ impl Promises {
     pub(crate) fn answered(
         &mut self,
         caller: u64,
-        outcome: Outcome,
+        outcome: ChangeOutcome,
         process: &Process,
         now_us: u64,
         store_s: UnixSeconds,
@@ -147,15 +147,17 @@ impl Promises {
             return self.breaks(format!("{caller} is told twice"));
         }
         let word = match &outcome {
-            Outcome::Decided(_, done) => format!("{done:?}").split(['(', ' ']).next().unwrap_or_default().to_owned(),
-            Outcome::Unavailable(why) if why.is_empty() => {
+            ChangeOutcome::Decided(_, done) => {
+                format!("{done:?}").split(['(', ' ']).next().unwrap_or_default().to_owned()
+            }
+            ChangeOutcome::Unavailable(why) if why.is_empty() => {
                 return self.breaks(format!("{caller} is refused without a reason"));
             }
-            Outcome::Unavailable(why) => format!(
+            ChangeOutcome::Unavailable(why) => format!(
                 "unavailable: {}",
                 why.chars().filter(|char| !char.is_ascii_digit()).take(34).collect::<String>()
             ),
-            Outcome::Silent => "silent".to_owned(),
+            ChangeOutcome::Silent => "silent".to_owned(),
         };
         *self.outcomes.entry(word).or_default() += 1;
         wanted.ended_us = now_us;
@@ -163,8 +165,8 @@ impl Promises {
         let (change, begun_us) = (wanted.change.clone(), wanted.begun_us);
         match (&change, &outcome) {
             (
-                Change::Cast(_, addresses) | Change::Record(_, _, addresses),
-                Outcome::Decided(Some(server), Done::Recorded(at, record)),
+                WantedChange::Cast(_, addresses) | WantedChange::Record(_, _, addresses),
+                ChangeOutcome::Decided(Some(server), Done::Recorded(at, record)),
             ) => {
                 for address in addresses {
                     self.recorded(
@@ -177,7 +179,7 @@ impl Promises {
                     );
                 }
             }
-            (Change::Cancel(server, address), Outcome::Decided(_, Done::Cancelled(at))) => {
+            (WantedChange::Cancel(server, address), ChangeOutcome::Decided(_, Done::Cancelled(at))) => {
                 let pair = Pair { server: *server, address: *address };
                 if process.voted_at(pair) == Some(*at) {
                     self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
@@ -190,7 +192,7 @@ impl Promises {
     /// A vote counts at most once in a cooldown, and is shown by the node that took it.
     fn recorded(
         &mut self,
-        change: &Change,
+        change: &WantedChange,
         pair: Pair,
         at: UnixSeconds,
         listing: Listing,
@@ -203,7 +205,7 @@ impl Promises {
         if shown < Some(at) && !self.may_be_gone(&vote) && !self.is_over(at) {
             self.breaks(format!("{vote:?} was acknowledged, and its node shows {shown:?}"));
         }
-        if matches!(change, Change::Cast(..)) {
+        if matches!(change, WantedChange::Cast(..)) {
             let earlier = self.votes.iter().filter(|vote| vote.pair == pair && vote.told_us < begun_us);
             let live = earlier.filter(|earlier| {
                 !self.is_over(earlier.at)
@@ -237,21 +239,25 @@ impl Promises {
     fn may_be_gone(&self, vote: &Vote) -> bool {
         self.wanted.values().any(|wanted| {
             let is_late = wanted.ended_us < vote.begun_us;
-            let is_refused = matches!(wanted.outcome, Some(Outcome::Unavailable(_)));
+            let is_refused = matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
             if is_late || is_refused || server_of(&wanted.change) != Some(vote.pair.server) {
                 return false;
             }
             match (&wanted.change, &wanted.outcome) {
-                (Change::Cancel(_, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) => {
+                (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
                     // It may be a later vote that had taken this one's place.
                     *address == vote.pair.address && *at >= vote.at
                 }
-                (Change::Cancel(_, address), None | Some(Outcome::Silent)) => *address == vote.pair.address,
-                (Change::Remove(_), Some(Outcome::Decided(_, Done::Removed(listing)))) => *listing >= vote.listing,
-                (Change::Remove(_), None | Some(Outcome::Silent)) => true,
+                (WantedChange::Cancel(_, address), None | Some(ChangeOutcome::Silent)) => *address == vote.pair.address,
+                (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) => {
+                    *listing >= vote.listing
+                }
+                (WantedChange::Remove(_), None | Some(ChangeOutcome::Silent)) => true,
                 // Two nodes may list a server that the store forgot: the later listing stands.
-                (Change::List { .. }, Some(Outcome::Decided(_, Done::Listed(record)))) => record.listing > vote.listing,
-                (Change::List { .. }, None | Some(Outcome::Silent)) => true,
+                (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record)))) => {
+                    record.listing > vote.listing
+                }
+                (WantedChange::List { .. }, None | Some(ChangeOutcome::Silent)) => true,
                 _ => false,
             }
         })
@@ -282,7 +288,7 @@ impl Promises {
             }
         }
         for wanted in self.wanted.values().filter(|wanted| wanted.process == number) {
-            if let (Change::Cancel(server, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) =
+            if let (WantedChange::Cancel(server, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) =
                 (&wanted.change, &wanted.outcome)
                 && process.voted_at(Pair { server: *server, address: *address }) == Some(*at)
             {
@@ -297,18 +303,18 @@ impl Promises {
     }
 
     /// The store has done what a caller wanted: somebody waits for it still.
-    pub(crate) fn made(&mut self, server: ServerId, call: &Call, now_us: u64) {
+    pub(crate) fn made(&mut self, server: ServerId, call: &StoreCall, now_us: u64) {
         let is_it = |wanted: &&Wanted| {
             let is_of_it = server_of(&wanted.change).is_none_or(|of| of == server);
             is_of_it
                 && match (call, &wanted.change) {
-                    (Call::Cast(voters), Change::Cast(_, addresses)) => voters == addresses,
-                    (Call::Record(at, voters), Change::Record(_, instant, addresses)) => {
+                    (StoreCall::Cast(voters), WantedChange::Cast(_, addresses)) => voters == addresses,
+                    (StoreCall::Record(at, voters), WantedChange::Record(_, instant, addresses)) => {
                         (at, voters) == (instant, addresses)
                     }
-                    (Call::Cancel(voter, _), Change::Cancel(_, address)) => voter == address,
-                    (Call::List { .. }, Change::List { .. } | Change::Rotate(..)) => true,
-                    (Call::Remove(_), Change::Remove(_)) => true,
+                    (StoreCall::Cancel(voter, _), WantedChange::Cancel(_, address)) => voter == address,
+                    (StoreCall::List { .. }, WantedChange::List { .. } | WantedChange::Rotate(..)) => true,
+                    (StoreCall::Remove(_), WantedChange::Remove(_)) => true,
                     _ => false,
                 }
         };
@@ -342,7 +348,9 @@ impl Promises {
         for (caller, wanted) in &self.wanted {
             let is_known = is_alive(&wanted.process) || self.lost_us.is_none_or(|lost_us| lost_us < wanted.begun_us);
             match (&wanted.change, &wanted.outcome) {
-                (Change::Cancel(server, address), Some(Outcome::Decided(_, Done::Cancelled(at)))) if is_known => {
+                (WantedChange::Cancel(server, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at))))
+                    if is_known =>
+                {
                     let pair = Pair { server: *server, address: *address };
                     for process in
                         processes.iter().filter(|process| process.voted_at(pair) == Some(*at) && !self.is_over(*at))
@@ -353,7 +361,7 @@ impl Promises {
                         ));
                     }
                 }
-                (Change::Remove(server), Some(Outcome::Decided(_, Done::Removed(listing)))) if is_known => {
+                (WantedChange::Remove(server), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) if is_known => {
                     let prefix = format!("v2;{listing};");
                     for process in processes {
                         if process.node.servers().any(|(other, record)| other == *server && record.starts_with(&prefix))
@@ -366,12 +374,15 @@ impl Promises {
                     }
                 }
                 // What was refused was not done: nobody else wanted this very vote.
-                (Change::Record(ServerName::Id(server), at, addresses), Some(Outcome::Unavailable(why))) => {
+                (
+                    WantedChange::Record(WantedServer::Id(server), at, addresses),
+                    Some(ChangeOutcome::Unavailable(why)),
+                ) => {
                     let pair = Pair { server: *server, address: addresses[0] };
                     let others = self.wanted.iter().filter(|(other, _)| *other != caller);
                     let mut others = others.filter(|(_, other)| match &other.change {
-                        Change::Record(_, instant, voters) => instant == at && voters.contains(&addresses[0]),
-                        Change::Cast(_, voters) => voters.contains(&addresses[0]),
+                        WantedChange::Record(_, instant, voters) => instant == at && voters.contains(&addresses[0]),
+                        WantedChange::Cast(_, voters) => voters.contains(&addresses[0]),
                         _ => false,
                     });
                     let is_alone = others.next().is_none();
@@ -395,20 +406,25 @@ impl Promises {
         let servers: BTreeSet<ServerId> = self.wanted.values().filter_map(|wanted| server_of(&wanted.change)).collect();
         for server in servers {
             let of_it = self.wanted.values().filter(|wanted| {
-                let gives = matches!(wanted.change, Change::List { .. } | Change::Rotate(..) | Change::Remove(_));
-                let is_done = !matches!(wanted.outcome, Some(Outcome::Unavailable(_)));
+                let gives = matches!(
+                    wanted.change,
+                    WantedChange::List { .. } | WantedChange::Rotate(..) | WantedChange::Remove(_)
+                );
+                let is_done = !matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
                 server_of(&wanted.change) == Some(server) && gives && is_done
             });
             let of_it: Vec<&Wanted> = of_it.collect();
             let Some(last) = of_it.iter().max_by_key(|wanted| wanted.begun_us) else { continue };
             let is_last = of_it.iter().all(|wanted| std::ptr::eq(*wanted, *last) || wanted.ended_us < last.begun_us);
             let is_known = !self.ended.contains(&last.process);
-            if let (Some(Outcome::Decided(_, Done::Listed(record))), true, true) = (&last.outcome, is_last, is_known) {
+            if let (Some(ChangeOutcome::Decided(_, Done::Listed(record))), true, true) =
+                (&last.outcome, is_last, is_known)
+            {
                 // Another server may claim the token, with a later stamp.
                 let is_claimed = self.wanted.values().any(|wanted| {
                     let token = match &wanted.change {
-                        Change::List { said: Some(token), .. } | Change::Rotate(_, token) => Some(token),
-                        Change::List { spare, .. } => Some(spare),
+                        WantedChange::List { said: Some(token), .. } | WantedChange::Rotate(_, token) => Some(token),
+                        WantedChange::List { spare, .. } => Some(spare),
                         _ => None,
                     };
                     server_of(&wanted.change) != Some(server) && token == Some(&record.token)

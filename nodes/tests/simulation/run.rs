@@ -6,7 +6,7 @@ use crate::plants::Plant;
 use crate::promises::voter;
 use crate::world::{Network, World};
 use std::collections::BTreeMap;
-use vote_status::cluster::node::changes::{Change, ServerName};
+use vote_status::cluster::node::changes::{WantedChange, WantedServer};
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::time::UnixSeconds;
@@ -147,7 +147,7 @@ impl Run {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         let host = usize::try_from(self.random.below(hosts)).expect("few");
         let server = ServerId(1 + u32::try_from(self.random.below(3)).expect("few"));
-        let name = if self.random.is(15) { ServerName::Token(self.token()) } else { ServerName::Id(server) };
+        let name = if self.random.is(15) { WantedServer::Token(self.token()) } else { WantedServer::Id(server) };
         let is_listed = world
             .hosts
             .iter()
@@ -155,20 +155,22 @@ impl Run {
             .any(|process| process.shown.servers.contains(server));
         let drawn = if is_listed || self.random.is(20) { self.random.below(100) } else { 80 };
         let change = match drawn {
-            0..45 => Change::Cast(name, self.addresses()),
+            0..45 => WantedChange::Cast(name, self.addresses()),
             45..60 => {
                 let back = u32::try_from(self.random.below(40)).expect("few");
-                Change::Record(name, UnixSeconds(world.store_s().0 - back), self.addresses())
+                WantedChange::Record(name, UnixSeconds(world.store_s().0 - back), self.addresses())
             }
-            60..78 => Change::Cancel(server, self.addresses()[0]),
+            60..78 => WantedChange::Cancel(server, self.addresses()[0]),
             78..90 => {
                 let said = self.random.is(60).then(|| self.token());
                 let bits = self.random.next();
                 let spare = said.clone().unwrap_or_else(|| Token::new(&format!("spare-{bits}")).expect("a token"));
-                Change::List { server, said, spare, bits }
+                WantedChange::List { server, said, spare, bits }
             }
-            90..96 => Change::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token")),
-            _ => Change::Remove(server),
+            90..96 => {
+                WantedChange::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token"))
+            }
+            _ => WantedChange::Remove(server),
         };
         let Some(process) = world.hosts[host].process.as_ref().map(|process| process.number) else { return };
         self.callers += 1;

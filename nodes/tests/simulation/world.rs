@@ -9,10 +9,10 @@ use crate::wire::value;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use vote_status::cluster::node::bounds::Bounds;
-use vote_status::cluster::node::changes::Change;
-use vote_status::cluster::node::{Line, Note, Output};
-use vote_status::cluster::wire::answer::Answer;
-use vote_status::cluster::wire::question::Question;
+use vote_status::cluster::node::changes::WantedChange;
+use vote_status::cluster::node::{NodeLine, Note, Output};
+use vote_status::cluster::wire::answer::StoreAnswer;
+use vote_status::cluster::wire::question::StoreQuestion;
 use vote_status::vote::ipv6::Ipv6Prefix;
 use vote_status::vote::settings::Settings;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
@@ -33,8 +33,8 @@ struct Link {
     sent_us: u64,
     answered_us: u64,
     /// A reader of the log waits, and what came behind it.
-    blocked: Option<(Question, u64, u64)>,
-    queue: VecDeque<(Question, u64)>,
+    blocked: Option<(StoreQuestion, u64, u64)>,
+    queue: VecDeque<(StoreQuestion, u64)>,
     /// Something was lost on it: nothing that comes later on the same connection arrives either.
     is_dead: bool,
 }
@@ -178,7 +178,7 @@ impl<'f> World<'f> {
         }
     }
 
-    pub(crate) fn want(&mut self, host: usize, caller: u64, change: Change) {
+    pub(crate) fn want(&mut self, host: usize, caller: u64, change: WantedChange) {
         self.give(host, Input::Change(caller, change));
     }
 
@@ -268,7 +268,7 @@ impl<'f> World<'f> {
     }
 
     fn carry_out(&mut self, host: usize, number: u64, output: Output) {
-        let link_of = |line| 2 * host + usize::from(line == Line::Votes);
+        let link_of = |line| 2 * host + usize::from(line == NodeLine::Votes);
         match output {
             Output::Connect(line) => {
                 let link = link_of(line);
@@ -316,7 +316,7 @@ impl<'f> World<'f> {
         self.put(link / 2, number, input);
     }
 
-    fn send(&mut self, link: usize, question: Question, number: u64) {
+    fn send(&mut self, link: usize, question: StoreQuestion, number: u64) {
         let network = self.hosts[link / 2].network;
         let epoch = self.links[link].epoch;
         self.links[link].is_dead |= network.is_hole;
@@ -333,12 +333,13 @@ impl<'f> World<'f> {
         }
     }
 
-    fn arrive(&mut self, link: usize, epoch: u64, question: Question, number: u64) {
+    fn arrive(&mut self, link: usize, epoch: u64, question: StoreQuestion, number: u64) {
         if !self.is_store_up {
             return;
         }
         let is_open = self.links[link].epoch == epoch;
-        if !is_open && (self.random.is(20) || !matches!(question, Question::Change(..) | Question::Node(..))) {
+        if !is_open && (self.random.is(20) || !matches!(question, StoreQuestion::Change(..) | StoreQuestion::Node(..)))
+        {
             return;
         }
         if !is_open && self.random.is(50) {
@@ -353,13 +354,13 @@ impl<'f> World<'f> {
         self.ask(link, epoch, question, number);
     }
 
-    fn ask(&mut self, link: usize, epoch: u64, question: Question, number: u64) {
+    fn ask(&mut self, link: usize, epoch: u64, question: StoreQuestion, number: u64) {
         let question = match self.plant {
             Some(plant) => plant.asked(self, question),
             None => question,
         };
         let mut words = question.words();
-        if self.plant == Some(Plant::NoLast) && matches!(question, Question::Change(..)) {
+        if self.plant == Some(Plant::NoLast) && matches!(question, StoreQuestion::Change(..)) {
             // Store, term, and then what the caller knows.
             words[11] = String::new();
         }
@@ -367,29 +368,29 @@ impl<'f> World<'f> {
             return self.send_back(link, epoch, answer, number);
         }
         let reply = self.call(&words);
-        if let Question::Change(server, call, _) = &question
+        if let StoreQuestion::Change(server, call, _) = &question
             && let Reply::Array(items) = &reply
             && ["recorded", "cancelled", "listed", "removed"].iter().any(|word| items[1] == Reply::bulk(word))
             && items[2] != Reply::bulk("")
         {
             self.promises.made(*server, call, self.now_us);
         }
-        if let (Question::Log(_, _, Some(wait_ms)), Reply::Nil) = (&question, &reply) {
+        if let (StoreQuestion::Log(_, _, Some(wait_ms)), Reply::Nil) = (&question, &reply) {
             let until_us = self.now_us + wait_ms * 1_000;
             self.links[link].blocked = Some((question, number, epoch));
             self.at(until_us, Event::Unblock(link, epoch));
             return;
         }
         self.answer(link, epoch, &question, &reply, number);
-        if matches!(question, Question::Change(..)) {
+        if matches!(question, StoreQuestion::Change(..)) {
             self.wake_readers();
         }
     }
 
     /// What the store says now.
-    pub(crate) fn read(&mut self, question: &Question) -> vote_status::cluster::wire::answer::Reply {
+    pub(crate) fn read(&mut self, question: &StoreQuestion) -> vote_status::cluster::wire::answer::StoreReply {
         let reply = self.call(&question.words());
-        Answer::read(question, &value(&reply)).reply
+        StoreAnswer::read(question, &value(&reply)).reply
     }
 
     /// Asks the store at its present instant.
@@ -399,8 +400,8 @@ impl<'f> World<'f> {
         self.functions.ask(&mut self.store, words)
     }
 
-    fn answer(&mut self, link: usize, epoch: u64, question: &Question, reply: &Reply, number: u64) {
-        if let Question::Change(server, call, terms) = question {
+    fn answer(&mut self, link: usize, epoch: u64, question: &StoreQuestion, reply: &Reply, number: u64) {
+        if let StoreQuestion::Change(server, call, terms) = question {
             self.tell(|| {
                 format!(
                     "store: host {} {server} {call:?} last {} bits {} -> {reply:?}",
@@ -410,14 +411,14 @@ impl<'f> World<'f> {
                 )
             });
         }
-        let mut answer = Answer::read(question, &value(reply));
+        let mut answer = StoreAnswer::read(question, &value(reply));
         if let Some(plant) = self.plant {
             answer = plant.answered(question, answer);
         }
         self.send_back(link, epoch, answer, number);
     }
 
-    fn send_back(&mut self, link: usize, epoch: u64, answer: Answer, number: u64) {
+    fn send_back(&mut self, link: usize, epoch: u64, answer: StoreAnswer, number: u64) {
         let network = self.hosts[link / 2].network;
         if self.links[link].epoch != epoch {
             return;
@@ -480,8 +481,8 @@ impl<'f> World<'f> {
     }
 }
 
-const fn line_of(link: usize) -> Line {
-    if link.is_multiple_of(2) { Line::Feed } else { Line::Votes }
+const fn line_of(link: usize) -> NodeLine {
+    if link.is_multiple_of(2) { NodeLine::Feed } else { NodeLine::Votes }
 }
 
 const fn kind(note: &Note) -> &'static str {

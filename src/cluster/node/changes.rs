@@ -1,15 +1,15 @@
 //! Changes that callers want, on their way: what of the store is asked before, and what is called then.
 
-use crate::cluster::wire::answer::{Done, Reply};
+use crate::cluster::wire::answer::{Done, StoreReply};
 use crate::cluster::wire::fact::{Fact, Record, Said};
-use crate::cluster::wire::question::{Call, Question};
+use crate::cluster::wire::question::{StoreCall, StoreQuestion};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
 /// How a vote names its server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ServerName {
+pub enum WantedServer {
     /// By its id.
     Id(ServerId),
     /// By its token.
@@ -18,11 +18,11 @@ pub enum ServerName {
 
 /// What a caller wants. Addresses are voters' as the store tells them apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub enum WantedChange {
     /// A vote now, which is refused in a cooldown.
-    Cast(ServerName, Vec<VoterAddress>),
+    Cast(WantedServer, Vec<VoterAddress>),
     /// A vote of the caller's own books: the later one stays.
-    Record(ServerName, UnixSeconds, Vec<VoterAddress>),
+    Record(WantedServer, UnixSeconds, Vec<VoterAddress>),
     /// The end of a cooldown.
     Cancel(ServerId, VoterAddress),
     /// A server to list.
@@ -44,7 +44,7 @@ pub enum Change {
 
 /// What became of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ChangeOutcome {
     /// The store has decided it, and what it did is shown.
     Decided(Option<ServerId>, Done),
     /// Nothing was done.
@@ -65,7 +65,7 @@ enum Stage {
     /// Which vote stands.
     VoteOf,
     /// The store was told to do it.
-    Called(ServerId, Call),
+    Called(ServerId, StoreCall),
     /// It has done it, by the entry of this number, which the log has not brought yet.
     Made(u64, Option<ServerId>, Done),
 }
@@ -73,7 +73,7 @@ enum Stage {
 /// A change on its way.
 #[derive(Debug)]
 pub(super) struct Pending {
-    change: Change,
+    change: WantedChange,
     stage: Stage,
     /// It is made until then or never.
     pub(super) deadline_ms: u64,
@@ -87,11 +87,11 @@ pub(super) struct Pending {
 
 /// What a pending change needs next.
 #[derive(Debug)]
-pub(super) enum Next {
+pub(super) enum NextStep {
     /// This is to be asked.
-    Ask(Question),
+    Ask(StoreQuestion),
     /// This call is to be made.
-    Call(ServerId, Call),
+    Call(ServerId, StoreCall),
     /// Nothing any more.
     End(Option<ServerId>, Done),
 }
@@ -100,7 +100,7 @@ pub(super) enum Next {
 const TRIES_MAX: u32 = 3;
 
 impl Pending {
-    pub(super) const fn new(change: Change, bits: i64, deadline_ms: u64) -> Self {
+    pub(super) const fn new(change: WantedChange, bits: i64, deadline_ms: u64) -> Self {
         Self { change, stage: Stage::Queued, deadline_ms, bits, is_seen: false, tries: 0 }
     }
 
@@ -128,61 +128,62 @@ impl Pending {
     }
 
     /// What is asked first.
-    pub(super) fn begin(&mut self) -> Next {
+    pub(super) fn begin(&mut self) -> NextStep {
         match &self.change {
-            Change::Cast(ServerName::Id(server), _) | Change::Record(ServerName::Id(server), ..) => {
+            WantedChange::Cast(WantedServer::Id(server), _) | WantedChange::Record(WantedServer::Id(server), ..) => {
                 let server = *server;
                 self.vote(server)
             }
-            Change::Cast(ServerName::Token(token), _) | Change::Record(ServerName::Token(token), ..) => {
+            WantedChange::Cast(WantedServer::Token(token), _)
+            | WantedChange::Record(WantedServer::Token(token), ..) => {
                 self.stage = Stage::ServerOf;
-                Next::Ask(Question::ServerOf(token.clone()))
+                NextStep::Ask(StoreQuestion::ServerOf(token.clone()))
             }
-            Change::Cancel(server, address) => {
+            WantedChange::Cancel(server, address) => {
                 self.stage = Stage::VoteOf;
-                Next::Ask(Question::VoteOf(*server, *address))
+                NextStep::Ask(StoreQuestion::VoteOf(*server, *address))
             }
-            Change::List { server, .. } | Change::Rotate(server, _) | Change::Remove(server) => {
+            WantedChange::List { server, .. } | WantedChange::Rotate(server, _) | WantedChange::Remove(server) => {
                 let server = *server;
                 self.look_at(server)
             }
         }
     }
 
-    fn look_at(&mut self, server: ServerId) -> Next {
+    fn look_at(&mut self, server: ServerId) -> NextStep {
         self.stage = Stage::RecordOf(server);
-        Next::Ask(Question::RecordOf(server))
+        NextStep::Ask(StoreQuestion::RecordOf(server))
     }
 
-    fn vote(&mut self, server: ServerId) -> Next {
+    fn vote(&mut self, server: ServerId) -> NextStep {
         let call = match &self.change {
-            Change::Record(_, at, addresses) => Call::Record(*at, addresses.clone()),
-            Change::Cast(_, addresses) => Call::Cast(addresses.clone()),
-            _ => return Next::End(None, Done::Unlisted),
+            WantedChange::Record(_, at, addresses) => StoreCall::Record(*at, addresses.clone()),
+            WantedChange::Cast(_, addresses) => StoreCall::Cast(addresses.clone()),
+            _ => return NextStep::End(None, Done::Unlisted),
         };
         self.call(server, call)
     }
 
-    fn call(&mut self, server: ServerId, call: Call) -> Next {
+    fn call(&mut self, server: ServerId, call: StoreCall) -> NextStep {
         self.stage = Stage::Called(server, call.clone());
-        Next::Call(server, call)
+        NextStep::Call(server, call)
     }
 
     /// What an answer leads to; `None` for one that makes no sense.
-    pub(super) fn answered(&mut self, reply: Reply, stamp: u64) -> Option<Next> {
+    pub(super) fn answered(&mut self, reply: StoreReply, stamp: u64) -> Option<NextStep> {
         Some(match (&self.stage, reply) {
-            (Stage::ServerOf, Reply::ServerOf(None)) => Next::End(None, Done::Unlisted),
-            (Stage::ServerOf, Reply::ServerOf(Some(server))) => self.look_at(server),
-            (Stage::RecordOf(server), Reply::RecordOf(record)) => {
+            (Stage::ServerOf, StoreReply::ServerOf(None)) => NextStep::End(None, Done::Unlisted),
+            (Stage::ServerOf, StoreReply::ServerOf(Some(server))) => self.look_at(server),
+            (Stage::RecordOf(server), StoreReply::RecordOf(record)) => {
                 let server = *server;
                 self.decide(server, record, stamp)
             }
-            (Stage::VoteOf, Reply::VoteOf(at)) => {
-                let Change::Cancel(server, address) = self.change else { return None };
+            (Stage::VoteOf, StoreReply::VoteOf(at)) => {
+                let WantedChange::Cancel(server, address) = self.change else { return None };
                 // Without a vote the function still says whether the server is listed.
-                self.call(server, Call::Cancel(address, at.unwrap_or(UnixSeconds(0))))
+                self.call(server, StoreCall::Cancel(address, at.unwrap_or(UnixSeconds(0))))
             }
-            (Stage::Called(server, _), Reply::Done(done, _)) => {
+            (Stage::Called(server, _), StoreReply::Done(done, _)) => {
                 let server = *server;
                 let is_other = match &done {
                     Done::OtherVote(at) => at.is_some(),
@@ -193,29 +194,30 @@ impl Pending {
                     self.tries += 1;
                     return Some(self.begin());
                 }
-                Next::End(Some(server), done)
+                NextStep::End(Some(server), done)
             }
             _ => return None,
         })
     }
 
     /// What is to be done about a server that is listed so.
-    fn decide(&mut self, server: ServerId, before: Option<Record>, stamp: u64) -> Next {
+    fn decide(&mut self, server: ServerId, before: Option<Record>, stamp: u64) -> NextStep {
         let (token, listing_bits) = match (&self.change, &before) {
             (
-                Change::Cast(ServerName::Token(token), _) | Change::Record(ServerName::Token(token), ..),
+                WantedChange::Cast(WantedServer::Token(token), _)
+                | WantedChange::Record(WantedServer::Token(token), ..),
                 Some(Record { token: held, .. }),
             ) if held == token => return self.vote(server),
-            (Change::Remove(_), Some(record)) => return self.call(server, Call::Remove(record.listing)),
-            (Change::List { spare, bits, .. }, None) => (spare.clone(), *bits),
-            (Change::List { said: Some(token), bits, .. }, Some(_)) => (token.clone(), *bits),
-            (Change::List { said: None, .. }, Some(record)) => {
-                return Next::End(Some(server), Done::SameToken(record.clone()));
+            (WantedChange::Remove(_), Some(record)) => return self.call(server, StoreCall::Remove(record.listing)),
+            (WantedChange::List { spare, bits, .. }, None) => (spare.clone(), *bits),
+            (WantedChange::List { said: Some(token), bits, .. }, Some(_)) => (token.clone(), *bits),
+            (WantedChange::List { said: None, .. }, Some(record)) => {
+                return NextStep::End(Some(server), Done::SameToken(record.clone()));
             }
-            (Change::Rotate(_, token), Some(_)) => (token.clone(), 0),
-            _ => return Next::End(None, Done::Unlisted),
+            (WantedChange::Rotate(_, token), Some(_)) => (token.clone(), 0),
+            _ => return NextStep::End(None, Done::Unlisted),
         };
-        self.call(server, Call::List { before, token, listing_bits, stamp })
+        self.call(server, StoreCall::List { before, token, listing_bits, stamp })
     }
 
     /// Whether it may be made while a node owes something: a vote may.
@@ -228,12 +230,12 @@ impl Pending {
         let Stage::Called(server, call) = &self.stage else { return Vec::new() };
         let said = |fact| Said { server: *server, fact };
         match (call, done) {
-            (Call::Cast(addresses) | Call::Record(_, addresses), Done::Recorded(at, record)) => {
+            (StoreCall::Cast(addresses) | StoreCall::Record(_, addresses), Done::Recorded(at, record)) => {
                 let votes = addresses.iter().map(|address| said(Fact::Vote(record.listing, *at, *address)));
                 [said(Fact::Listed(record.clone()))].into_iter().chain(votes).collect()
             }
-            (Call::Cancel(address, _), Done::Cancelled(at)) => vec![said(Fact::VoteGone(*at, *address))],
-            (Call::Remove(_), Done::Removed(listing)) => vec![said(Fact::ListingGone(*listing))],
+            (StoreCall::Cancel(address, _), Done::Cancelled(at)) => vec![said(Fact::VoteGone(*at, *address))],
+            (StoreCall::Remove(_), Done::Removed(listing)) => vec![said(Fact::ListingGone(*listing))],
             (_, Done::Listed(record)) => vec![said(Fact::Listed(record.clone()))],
             _ => Vec::new(),
         }
@@ -241,6 +243,6 @@ impl Pending {
 }
 
 /// Whether a change is a vote.
-pub(super) const fn is_vote(change: &Change) -> bool {
-    matches!(change, Change::Cast(..) | Change::Record(..))
+pub(super) const fn is_vote(change: &WantedChange) -> bool {
+    matches!(change, WantedChange::Cast(..) | WantedChange::Record(..))
 }

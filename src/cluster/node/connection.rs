@@ -20,7 +20,7 @@ pub(super) struct Heard {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum ConnectionState {
     /// Not before this instant is it tried again.
     Down {
         retry_at_ms: u64,
@@ -34,44 +34,44 @@ enum State {
 
 /// A connection on which questions are asked for a purpose.
 #[derive(Debug)]
-pub(super) struct Connection<P> {
-    state: State,
+pub(super) struct StoreConnection<P> {
+    state: ConnectionState,
     pub(super) asked: VecDeque<Asked<P>>,
     heard: Option<Heard>,
     backoff_ms: u64,
 }
 
-impl<P> Connection<P> {
+impl<P> StoreConnection<P> {
     pub(super) fn new(bounds: &Bounds) -> Self {
-        let state = State::Down { retry_at_ms: 0 };
+        let state = ConnectionState::Down { retry_at_ms: 0 };
         Self { state, asked: VecDeque::new(), heard: None, backoff_ms: bounds.backoff_min_ms }
     }
 
     pub(super) fn is_up(&self) -> bool {
-        self.state == State::Up
+        self.state == ConnectionState::Up
     }
 
     /// Whether it is to be made now. It is being made then.
     pub(super) fn opens(&mut self, now_ms: u64, patience_ms: u64) -> bool {
-        let is_due = matches!(self.state, State::Down { retry_at_ms } if now_ms >= retry_at_ms);
+        let is_due = matches!(self.state, ConnectionState::Down { retry_at_ms } if now_ms >= retry_at_ms);
         if is_due {
-            self.state = State::Opening { deadline_ms: now_ms + patience_ms };
+            self.state = ConnectionState::Opening { deadline_ms: now_ms + patience_ms };
         }
         is_due
     }
 
     /// It is there. `false` where nobody waits for it any more.
     pub(super) fn open(&mut self) -> bool {
-        let is_awaited = matches!(self.state, State::Opening { .. });
+        let is_awaited = matches!(self.state, ConnectionState::Opening { .. });
         if is_awaited {
-            self.state = State::Up;
+            self.state = ConnectionState::Up;
         }
         is_awaited
     }
 
     /// It is gone: what was asked on it gets no answer.
     pub(super) fn drop(&mut self, now_ms: u64, bounds: &Bounds) -> VecDeque<Asked<P>> {
-        self.state = State::Down { retry_at_ms: now_ms + self.backoff_ms };
+        self.state = ConnectionState::Down { retry_at_ms: now_ms + self.backoff_ms };
         self.backoff_ms = (self.backoff_ms * 2).min(bounds.backoff_max_ms);
         self.heard = None;
         std::mem::take(&mut self.asked)
@@ -101,18 +101,18 @@ impl<P> Connection<P> {
     pub(super) fn is_late(&self, now_ms: u64) -> bool {
         let front = self.asked.front().map(|asked| asked.deadline_ms);
         match self.state {
-            State::Opening { deadline_ms } => now_ms >= deadline_ms,
-            State::Up => front.is_some_and(|deadline_ms| now_ms >= deadline_ms),
-            State::Down { .. } => false,
+            ConnectionState::Opening { deadline_ms } => now_ms >= deadline_ms,
+            ConnectionState::Up => front.is_some_and(|deadline_ms| now_ms >= deadline_ms),
+            ConnectionState::Down { .. } => false,
         }
     }
 
     /// When there is something to do for it, if nothing comes before.
     pub(super) fn due_ms(&self) -> Option<u64> {
         match self.state {
-            State::Down { retry_at_ms } => Some(retry_at_ms),
-            State::Opening { deadline_ms } => Some(deadline_ms),
-            State::Up => self.asked.front().map(|asked| asked.deadline_ms),
+            ConnectionState::Down { retry_at_ms } => Some(retry_at_ms),
+            ConnectionState::Opening { deadline_ms } => Some(deadline_ms),
+            ConnectionState::Up => self.asked.front().map(|asked| asked.deadline_ms),
         }
     }
 

@@ -2,17 +2,17 @@
 
 use super::connection::Asked;
 use super::giving::Batch;
-use super::reading::{Progress, Reading, follows, take_entry};
-use super::{Line, Node, Note, Output, Phase, SCHEMA};
-use crate::cluster::wire::answer::{Answer, Entry, Line as LogLine, Refusal, RefusalKind, Reply};
+use super::reading::{ReadingProgress, StateReading, follows, take_entry};
+use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, SCHEMA};
+use crate::cluster::wire::answer::{Entry, LogItem, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
-use crate::cluster::wire::question::{Call, OwnRecord, Question};
+use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
 /// What a question is for.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum FeedPurpose {
     /// Whether the store holds the last entry that is known.
     Judge,
     /// The same, where the record of this node could not be renewed.
@@ -27,22 +27,22 @@ pub(super) enum Purpose {
     Give(Batch),
 }
 
-impl Node {
-    fn ask_feed(&mut self, question: Question, purpose: Purpose, now_ms: u64) {
-        let wait_ms = if let Question::Log(_, _, Some(block_ms)) = &question { *block_ms } else { 0 };
+impl NodeMachine {
+    fn ask_feed(&mut self, question: StoreQuestion, purpose: FeedPurpose, now_ms: u64) {
+        let wait_ms = if let StoreQuestion::Log(_, _, Some(block_ms)) = &question { *block_ms } else { 0 };
         let deadline_ms = now_ms + self.bounds.patience_ms + wait_ms;
         self.feed.asked.push_back(Asked { purpose, deadline_ms });
-        self.outputs.push(Output::Ask(Line::Feed, question));
+        self.outputs.push(Output::Ask(NodeLine::Feed, question));
     }
 
     pub(super) fn judge(&mut self) {
-        self.phase = Phase::Judging;
+        self.phase = FeedPhase::Judging;
     }
 
     pub(super) fn drop_feed(&mut self, now_ms: u64) {
         self.feed.drop(now_ms, &self.bounds);
-        self.is_in_doubt |= self.is_loaded && matches!(self.phase, Phase::Loading(_));
-        self.phase = Phase::Connecting;
+        self.is_in_doubt |= self.is_loaded && matches!(self.phase, FeedPhase::Loading(_));
+        self.phase = FeedPhase::Connecting;
         self.others.miss();
     }
 
@@ -52,43 +52,45 @@ impl Node {
             self.outputs.push(Output::Note(Note::Unfit(why.clone())));
         }
         self.unfit = Some(why);
-        self.outputs.push(Output::Close(Line::Feed));
+        self.outputs.push(Output::Close(NodeLine::Feed));
         self.drop_feed(now_ms);
     }
 
     pub(super) fn proceed_feed(&mut self, now_ms: u64) {
         if self.feed.opens(now_ms, self.bounds.patience_ms) {
-            self.outputs.push(Output::Connect(Line::Feed));
+            self.outputs.push(Output::Connect(NodeLine::Feed));
         }
         if !self.feed.is_up() {
             return;
         }
-        if now_ms >= self.heartbeat_at_ms && self.is_loaded && !matches!(self.phase, Phase::Judging) {
+        if now_ms >= self.heartbeat_at_ms && self.is_loaded && !matches!(self.phase, FeedPhase::Judging) {
             self.say(now_ms);
         }
         let is_idle = self.feed.asked.is_empty();
         match &mut self.phase {
-            Phase::Connecting => {}
-            Phase::Judging if is_idle => self.ask_feed(Question::Head(self.newest()), Purpose::Judge, now_ms),
-            Phase::Loading(reading) => {
+            FeedPhase::Connecting => {}
+            FeedPhase::Judging if is_idle => {
+                self.ask_feed(StoreQuestion::Head(self.newest()), FeedPurpose::Judge, now_ms)
+            }
+            FeedPhase::Loading(reading) => {
                 // Pieces go out together only while the votes are read; all else waits for its answer.
-                let is_read = |asked: &Asked<Purpose>| matches!(asked.purpose, Purpose::Read);
+                let is_read = |asked: &Asked<FeedPurpose>| matches!(asked.purpose, FeedPurpose::Read);
                 let asked = self.feed.asked.iter().filter(|asked| is_read(asked)).count();
                 if asked == 0 || reading.is_reading_votes() {
                     let now = self.now_s(now_ms);
                     let live_after = now.minus(self.settings.cooldown.seconds());
-                    let Phase::Loading(reading) = &mut self.phase else { return };
+                    let FeedPhase::Loading(reading) = &mut self.phase else { return };
                     for question in reading.questions(&self.bounds, live_after) {
-                        self.ask_feed(question, Purpose::Read, now_ms);
+                        self.ask_feed(question, FeedPurpose::Read, now_ms);
                     }
                 }
             }
-            Phase::Following if is_idle && (self.is_in_doubt || self.is_suspect) => {
+            FeedPhase::Following if is_idle && (self.is_in_doubt || self.is_suspect) => {
                 self.judge();
-                self.ask_feed(Question::Head(self.newest()), Purpose::Judge, now_ms);
+                self.ask_feed(StoreQuestion::Head(self.newest()), FeedPurpose::Judge, now_ms);
             }
-            Phase::Following if is_idle => self.follow(now_ms),
-            Phase::Judging | Phase::Following => {}
+            FeedPhase::Following if is_idle => self.follow(now_ms),
+            FeedPhase::Judging | FeedPhase::Following => {}
         }
     }
 
@@ -106,7 +108,7 @@ impl Node {
             owed: if is_sure { owed } else { owed.max(1) },
             forgotten: self.others.forgotten(self.bounds.forget_ms),
         };
-        self.ask_feed(Question::Node(store, self.newest(), record), Purpose::Record, now_ms);
+        self.ask_feed(StoreQuestion::Node(store, self.newest(), record), FeedPurpose::Record, now_ms);
     }
 
     /// Gives back and reads the log in turn.
@@ -116,8 +118,12 @@ impl Node {
             let newest = self.newest();
             for Batch { server, facts } in batch {
                 let terms = self.terms(None, newest);
-                let call = Call::Give(facts.clone());
-                self.ask_feed(Question::Change(server, call, terms), Purpose::Give(Batch { server, facts }), now_ms);
+                let call = StoreCall::Give(facts.clone());
+                self.ask_feed(
+                    StoreQuestion::Change(server, call, terms),
+                    FeedPurpose::Give(Batch { server, facts }),
+                    now_ms,
+                );
             }
             return;
         }
@@ -125,21 +131,23 @@ impl Node {
         let until_ms = self.owed.retry_at_ms().unwrap_or(u64::MAX).min(self.heartbeat_at_ms);
         let wait_ms = until_ms.saturating_sub(now_ms).min(self.bounds.block_ms);
         let block_ms = Some(wait_ms).filter(|wait_ms| *wait_ms > 0);
-        self.ask_feed(Question::Log(self.cursor, self.bounds.entries_max, block_ms), Purpose::Log, now_ms);
+        self.ask_feed(StoreQuestion::Log(self.cursor, self.bounds.entries_max, block_ms), FeedPurpose::Log, now_ms);
     }
 
-    pub(super) fn take_feed(&mut self, answer: Answer, now_ms: u64) {
+    pub(super) fn take_feed(&mut self, answer: StoreAnswer, now_ms: u64) {
         let Some(purpose) = self.feed.hear(answer.now_ms, now_ms, &self.bounds) else { return };
         match purpose {
-            Purpose::Judge => self.take_judgement(answer.reply, now_ms),
-            Purpose::Beat => match answer.reply {
-                Reply::Head { is_held: false, .. } if !matches!(self.phase, Phase::Loading(_)) => self.note_loss(),
+            FeedPurpose::Judge => self.take_judgement(answer.reply, now_ms),
+            FeedPurpose::Beat => match answer.reply {
+                StoreReply::Head { is_held: false, .. } if !matches!(self.phase, FeedPhase::Loading(_)) => {
+                    self.note_loss()
+                }
                 _ => {}
             },
-            Purpose::Record => self.take_records(answer.reply, now_ms),
-            Purpose::Read => self.take_piece(answer.reply, now_ms),
-            Purpose::Log => self.take_log(answer.reply, now_ms),
-            Purpose::Give(batch) => self.take_given(&batch, answer.reply, now_ms),
+            FeedPurpose::Record => self.take_records(answer.reply, now_ms),
+            FeedPurpose::Read => self.take_piece(answer.reply, now_ms),
+            FeedPurpose::Log => self.take_log(answer.reply, now_ms),
+            FeedPurpose::Give(batch) => self.take_given(&batch, answer.reply, now_ms),
         }
     }
 
@@ -153,16 +161,16 @@ impl Node {
 
     /// The votes' connection says so. In every other part of its life the node is about to ask anyway.
     pub(super) fn suspect(&mut self) {
-        self.is_suspect |= matches!(self.phase, Phase::Following);
+        self.is_suspect |= matches!(self.phase, FeedPhase::Following);
     }
 
-    fn take_judgement(&mut self, reply: Reply, now_ms: u64) {
+    fn take_judgement(&mut self, reply: StoreReply, now_ms: u64) {
         let (is_held, store, schema) = match reply {
-            Reply::Head { is_held, store, schema, version, .. } => {
+            StoreReply::Head { is_held, store, schema, version, .. } => {
                 self.is_foreign = version != self.version;
                 (is_held, store, schema)
             }
-            Reply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
+            StoreReply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
             _ => return self.give_up("a strange reply".to_owned(), now_ms),
         };
         if let Some(why) = self.misfit(&store, &schema) {
@@ -170,10 +178,10 @@ impl Node {
         }
         self.unfit = None;
         if is_held && self.is_loaded && !self.is_in_doubt {
-            self.phase = Phase::Following;
+            self.phase = FeedPhase::Following;
             if std::mem::take(&mut self.is_suspect) {
                 // The votes go to another machine than the one that is followed.
-                self.outputs.push(Output::Close(Line::Votes));
+                self.outputs.push(Output::Close(NodeLine::Votes));
                 self.drop_votes(now_ms);
             }
             return;
@@ -187,7 +195,7 @@ impl Node {
         let now = self.now_s(now_ms);
         self.join(now, |join| unseen.into_iter().flat_map(|unseen| unseen.facts).for_each(|said| join.take(said)));
         self.is_in_doubt = false;
-        self.phase = Phase::Loading(Box::new(Reading::new(&self.shown)));
+        self.phase = FeedPhase::Loading(Box::new(StateReading::new(&self.shown)));
     }
 
     /// Why this is not the store to follow.
@@ -202,30 +210,30 @@ impl Node {
         }
     }
 
-    fn take_records(&mut self, reply: Reply, now_ms: u64) {
+    fn take_records(&mut self, reply: StoreReply, now_ms: u64) {
         match reply {
-            Reply::Nodes { is_held, version, records } => {
+            StoreReply::Nodes { is_held, version, records } => {
                 self.is_foreign = version != self.version;
                 self.others.hear(&records, &self.name, now_ms, 2 * self.bounds.heartbeat_ms);
-                if !is_held && !matches!(self.phase, Phase::Loading(_)) {
+                if !is_held && !matches!(self.phase, FeedPhase::Loading(_)) {
                     self.note_loss();
                 }
                 self.look_at_others();
             }
-            Reply::Refused(Refusal { kind: RefusalKind::OtherStore | RefusalKind::Elsewhere, text }) => {
+            StoreReply::Refused(StoreRefusal { kind: RefusalKind::OtherStore | RefusalKind::Elsewhere, text }) => {
                 self.give_up(text, now_ms);
             }
             _ => {
                 // It takes no writes. Whether it has lost something can be asked all the same.
                 self.others.miss();
-                self.ask_feed(Question::Head(self.newest()), Purpose::Beat, now_ms);
+                self.ask_feed(StoreQuestion::Head(self.newest()), FeedPurpose::Beat, now_ms);
             }
         }
     }
 
     /// Whether all that the store lacks is known.
     fn is_sure(&self) -> bool {
-        matches!(self.phase, Phase::Following) && !self.is_in_doubt && !self.is_suspect
+        matches!(self.phase, FeedPhase::Following) && !self.is_in_doubt && !self.is_suspect
     }
 
     fn look_at_others(&mut self) {
@@ -237,16 +245,16 @@ impl Node {
         }
     }
 
-    fn take_piece(&mut self, reply: Reply, now_ms: u64) {
+    fn take_piece(&mut self, reply: StoreReply, now_ms: u64) {
         let now = self.now_s(now_ms);
         let cooldown = self.settings.cooldown;
-        let Phase::Loading(reading) = &mut self.phase else { return };
+        let FeedPhase::Loading(reading) = &mut self.phase else { return };
         let progress = reading.take(reply, &self.bounds, cooldown, now);
         // A whole reading has a least rate in place of a deadline for all that was asked at once.
         self.feed.extend(now_ms + self.bounds.patience_ms);
         match progress {
-            Progress::More => {}
-            Progress::Of(store, schema, cooldown_s, prefix) => {
+            ReadingProgress::More => {}
+            ReadingProgress::Of(store, schema, cooldown_s, prefix) => {
                 let is_fit = cooldown_s == u64::from(cooldown.seconds())
                     && prefix == u64::from(self.settings.ipv6_prefix.bits());
                 if let Some(why) = self.misfit(&store, &schema) {
@@ -258,14 +266,14 @@ impl Node {
                     self.outputs.push(Output::Keep(store));
                 }
             }
-            Progress::Torn => {
+            ReadingProgress::Torn => {
                 self.is_in_doubt = true;
                 self.judge();
             }
-            Progress::Refused(why) => self.give_up(why, now_ms),
-            Progress::Whole => {
-                let phase = std::mem::replace(&mut self.phase, Phase::Following);
-                if let Phase::Loading(reading) = phase {
+            ReadingProgress::Refused(why) => self.give_up(why, now_ms),
+            ReadingProgress::Whole => {
+                let phase = std::mem::replace(&mut self.phase, FeedPhase::Following);
+                if let FeedPhase::Loading(reading) = phase {
                     self.compare(*reading, now);
                     self.heartbeat_at_ms = now_ms;
                 }
@@ -274,7 +282,7 @@ impl Node {
     }
 
     /// What was read takes the place of what is shown, joined with it. What the store lacks is owed.
-    fn compare(&mut self, mut reading: Reading, now: UnixSeconds) {
+    fn compare(&mut self, mut reading: StateReading, now: UnixSeconds) {
         let cooldown = self.settings.cooldown;
         self.known.forget_over(now, cooldown);
         reading.known.forget_over(now, cooldown);
@@ -314,29 +322,29 @@ impl Node {
         self.is_loaded = true;
     }
 
-    fn take_log(&mut self, reply: Reply, now_ms: u64) {
+    fn take_log(&mut self, reply: StoreReply, now_ms: u64) {
         if self.is_in_doubt {
             // What is known may be ahead of the log by now. The whole reading that follows has all of it.
             return;
         }
         let lines = match reply {
-            Reply::Log(lines) => lines,
-            Reply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
+            StoreReply::Log(lines) => lines,
+            StoreReply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
             _ => return self.give_up("a strange reply".to_owned(), now_ms),
         };
         let mut entries = Vec::new();
         let mut is_whole = true;
         for line in lines {
             match line {
-                LogLine::Strange(id) => {
+                LogItem::Strange(id) => {
                     self.cursor = id;
                     self.outputs.push(Output::Note(Note::Strange(id)));
                 }
-                LogLine::Entry(entry) if follows(self.position, &entry) && !self.is_forked(&entry) => {
+                LogItem::Entry(entry) if follows(self.position, &entry) && !self.is_forked(&entry) => {
                     (self.position, self.cursor) = (entry.last, entry.last.id);
                     entries.push(entry);
                 }
-                LogLine::Entry(_) | LogLine::Unreadable(_) => {
+                LogItem::Entry(_) | LogItem::Unreadable(_) => {
                     is_whole = false;
                     break;
                 }

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use super::share::Share;
-use super::{Node, Note, Output};
-use crate::cluster::wire::answer::{Done, Given, RefusalKind, Reply};
+use super::{NodeMachine, Note, Output};
+use crate::cluster::wire::answer::{Done, Given, RefusalKind, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
 use crate::vote::id::ServerId;
 
@@ -153,12 +153,12 @@ impl Owed {
     }
 }
 
-impl Node {
-    pub(super) fn take_given(&mut self, batch: &Batch, reply: Reply, now_ms: u64) {
+impl NodeMachine {
+    pub(super) fn take_given(&mut self, batch: &Batch, reply: StoreReply, now_ms: u64) {
         let said = |fact: &Fact| Said { server: batch.server, fact: fact.clone() };
         let was_empty = self.owed.is_empty();
         match reply {
-            Reply::Done(Done::Given(given), _) => {
+            StoreReply::Done(Done::Given(given), _) => {
                 let mut gone = Vec::new();
                 for (fact, given) in batch.facts.iter().zip(given) {
                     match given {
@@ -179,8 +179,8 @@ impl Node {
                 self.join(now, |join| gone.into_iter().for_each(|said| join.take(said)));
                 self.owed.is_refused = false;
             }
-            Reply::Refused(refusal) if refusal.kind == RefusalKind::Lost => self.note_loss(),
-            Reply::Refused(refusal) if refusal.kind == RefusalKind::Key => {
+            StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Lost => self.note_loss(),
+            StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Key => {
                 let is_of_it = |said: &Said| said.server == batch.server;
                 let Owed { takes_away, servers, votes, aside, .. } = &mut self.owed;
                 [takes_away, servers, votes].into_iter().for_each(|share| share.settle_where(is_of_it));
@@ -188,7 +188,7 @@ impl Node {
                     self.outputs.push(Output::Note(Note::SetAside(batch.server, refusal.text)));
                 }
             }
-            Reply::Refused(refusal) => {
+            StoreReply::Refused(refusal) => {
                 self.owed.retry_at_ms = now_ms + self.bounds.refused_pause_ms;
                 if !std::mem::replace(&mut self.owed.is_refused, true) {
                     self.outputs.push(Output::Note(Note::Refused(refusal.text)));

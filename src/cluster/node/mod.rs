@@ -8,16 +8,16 @@
 //! ```
 //!
 //! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. Whoever
-//! runs it carries out all of [`Node::outputs`] before the next input.
+//! runs it carries out all of [`NodeMachine::outputs`] before the next input.
 
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cluster::entry::EntryId;
 use crate::cluster::state::FullState;
-use crate::cluster::wire::answer::Answer;
+use crate::cluster::wire::answer::StoreAnswer;
 use crate::cluster::wire::fact::Said;
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::Question;
+use crate::cluster::wire::question::StoreQuestion;
 use crate::store::Event;
 use crate::vote::id::ServerId;
 use crate::vote::settings::Settings;
@@ -38,19 +38,19 @@ mod tests;
 mod votes;
 
 use bounds::Bounds;
-use changes::{Change, Outcome, Pending};
-use connection::Connection;
+use changes::{ChangeOutcome, Pending, WantedChange};
+use connection::StoreConnection;
 use giving::Owed;
 use knowledge::{Join, Knowledge, Overlay};
 use others::Others;
-use reading::Reading;
+use reading::StateReading;
 
 /// The version of the store's keys that this program reads.
 pub const SCHEMA: &str = "3";
 
 /// One of a node's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum NodeLine {
     /// On which it follows the log, reads the state, gives back, and says how it stands.
     Feed,
     /// On which it has changes made.
@@ -59,18 +59,18 @@ pub enum Line {
 
 /// What the node wants done.
 pub enum Output {
-    /// A connection is to be made: [`Node::connected`] or [`Node::lost`] tells of it.
-    Connect(Line),
+    /// A connection is to be made: [`NodeMachine::connected`] or [`NodeMachine::lost`] tells of it.
+    Connect(NodeLine),
     /// A connection is of no use any more. Nothing is told of it.
-    Close(Line),
+    Close(NodeLine),
     /// A question. Answers come in the order of the questions on their connection.
-    Ask(Line, Question),
+    Ask(NodeLine, StoreQuestion),
     /// Changes of what is shown, in their order.
     Show(Vec<Event>),
     /// A state in place of the one that is shown.
     Replace(Box<FullState>),
     /// What became of the change of this caller.
-    Answer(u64, Outcome),
+    Answer(u64, ChangeOutcome),
     /// The store's id, to be kept over restarts.
     Keep(String),
     /// What an operator is to know.
@@ -101,20 +101,20 @@ pub enum Note {
 }
 
 /// Where the feed stands.
-enum Phase {
+enum FeedPhase {
     /// There is no connection.
     Connecting,
     /// The store was asked whether it holds the last entry that is known.
     Judging,
     /// The state is read whole.
-    Loading(Box<Reading>),
+    Loading(Box<StateReading>),
     /// The log is followed.
     Following,
 }
 
 /// Where a node stands, for whoever asks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum NodeStanding {
     /// It has no connection, or it cannot follow the store, and why.
     Away(Option<String>),
     /// It looks whether the store has lost anything.
@@ -131,7 +131,7 @@ pub enum Standing {
 
 /// An entry that a reply told of and the log has not brought yet.
 #[derive(Debug)]
-struct Unseen {
+struct UnseenEntry {
     last: Last,
     facts: Vec<Said>,
 }
@@ -155,7 +155,7 @@ pub struct Start {
 }
 
 /// A node.
-pub struct Node {
+pub struct NodeMachine {
     bounds: Bounds,
     settings: Settings,
     name: String,
@@ -169,8 +169,8 @@ pub struct Node {
     /// How far what is shown goes, and the log was read.
     position: Last,
     cursor: EntryId,
-    unseen: Vec<Unseen>,
-    phase: Phase,
+    unseen: Vec<UnseenEntry>,
+    phase: FeedPhase,
     /// Whether a state was read.
     is_loaded: bool,
     /// The state is to be read whole at the next chance, whatever the store holds.
@@ -186,8 +186,8 @@ pub struct Node {
     /// How often it has said how it stands, and when it is to say so next.
     count: u64,
     heartbeat_at_ms: u64,
-    feed: Connection<feed::Purpose>,
-    votes: Connection<votes::Purpose>,
+    feed: StoreConnection<feed::FeedPurpose>,
+    votes: StoreConnection<votes::VotesPurpose>,
     /// Why the store cannot be followed, or no change may be made.
     unfit: Option<String>,
     /// The store has other functions.
@@ -202,12 +202,12 @@ pub struct Node {
     outputs: Vec<Output>,
 }
 
-impl Node {
+impl NodeMachine {
     /// One that has no connection yet.
     #[must_use]
     pub fn new(start: Start) -> Self {
         let Start { bounds, settings, name, store, version, seed, shown } = start;
-        let (feed, votes) = (Connection::new(&bounds), Connection::new(&bounds));
+        let (feed, votes) = (StoreConnection::new(&bounds), StoreConnection::new(&bounds));
         let (known, overlay, position, cursor, unseen, owed, others, pending, callers, outputs) = Default::default();
         Self {
             bounds,
@@ -222,7 +222,7 @@ impl Node {
             position,
             cursor,
             unseen,
-            phase: Phase::Connecting,
+            phase: FeedPhase::Connecting,
             is_loaded: false,
             is_in_doubt: false,
             is_suspect: false,
@@ -254,11 +254,11 @@ impl Node {
     /// When there is something to do, if nothing comes before.
     #[must_use]
     pub fn due_ms(&self) -> u64 {
-        let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::Purpose::Beat));
+        let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::VotesPurpose::Beat));
         let votes_heard_ms = self.votes.heard_ms().filter(|_| !is_asked);
         let votes_heartbeat = votes_heard_ms.map(|heard_ms| heard_ms + self.bounds.heartbeat_ms);
         let pending = self.pending.values().map(|pending| pending.deadline_ms).min();
-        let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, Phase::Judging);
+        let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, FeedPhase::Judging);
         let heartbeat = says.then_some(self.heartbeat_at_ms);
         let votes_due = if self.is_loaded { self.votes.due_ms() } else { None };
         // A paused process is known by inputs that did not come.
@@ -274,50 +274,50 @@ impl Node {
     }
 
     /// A connection was made.
-    pub fn connected(&mut self, line: Line, now_ms: u64) {
+    pub fn connected(&mut self, line: NodeLine, now_ms: u64) {
         self.note_input(now_ms);
         let is_awaited = match line {
-            Line::Feed => self.feed.open(),
-            Line::Votes => self.votes.open(),
+            NodeLine::Feed => self.feed.open(),
+            NodeLine::Votes => self.votes.open(),
         };
-        if is_awaited && line == Line::Feed {
+        if is_awaited && line == NodeLine::Feed {
             self.judge();
         }
         self.proceed(now_ms);
     }
 
     /// A connection could not be made, or is lost.
-    pub fn lost(&mut self, line: Line, now_ms: u64) {
+    pub fn lost(&mut self, line: NodeLine, now_ms: u64) {
         self.note_input(now_ms);
         match line {
-            Line::Feed => self.drop_feed(now_ms),
-            Line::Votes => self.drop_votes(now_ms),
+            NodeLine::Feed => self.drop_feed(now_ms),
+            NodeLine::Votes => self.drop_votes(now_ms),
         }
         self.proceed(now_ms);
     }
 
     /// An answer has come.
-    pub fn answered(&mut self, line: Line, answer: Answer, now_ms: u64) {
+    pub fn answered(&mut self, line: NodeLine, answer: StoreAnswer, now_ms: u64) {
         self.note_input(now_ms);
         match line {
-            Line::Feed => self.take_feed(answer, now_ms),
-            Line::Votes => self.take_votes(answer, now_ms),
+            NodeLine::Feed => self.take_feed(answer, now_ms),
+            NodeLine::Votes => self.take_votes(answer, now_ms),
         }
         self.proceed(now_ms);
     }
 
     /// A part of an answer has come. A long reading has a least rate in place of a deadline.
-    pub fn progressed(&mut self, line: Line, now_ms: u64) {
-        if line == Line::Feed && matches!(self.phase, Phase::Loading(_)) {
+    pub fn progressed(&mut self, line: NodeLine, now_ms: u64) {
+        if line == NodeLine::Feed && matches!(self.phase, FeedPhase::Loading(_)) {
             self.feed.extend(now_ms + self.bounds.patience_ms);
         }
     }
 
     /// A caller wants a change. It is told by its number what became of it.
-    pub fn change(&mut self, caller: u64, change: Change, now_ms: u64) {
+    pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
         match self.refusal(changes::is_vote(&change), now_ms) {
-            Some(why) => self.outputs.push(Output::Answer(caller, Outcome::Unavailable(why))),
+            Some(why) => self.outputs.push(Output::Answer(caller, ChangeOutcome::Unavailable(why))),
             None => {
                 let bits = self.draw();
                 self.pending.insert(caller, Pending::new(change, bits, now_ms + self.bounds.patience_ms));
@@ -340,15 +340,15 @@ impl Node {
 
     /// Where it stands.
     #[must_use]
-    pub fn standing(&self) -> Standing {
+    pub fn standing(&self) -> NodeStanding {
         match &self.phase {
-            Phase::Connecting => Standing::Away(self.unfit.clone()),
-            Phase::Judging => Standing::Judging,
-            Phase::Loading(_) => Standing::Loading,
-            Phase::Following if self.is_in_doubt || self.is_suspect => Standing::Judging,
-            Phase::Following if !self.owed.is_empty() => Standing::GivingBack(self.owed.len()),
-            Phase::Following if self.is_waiting => Standing::Waiting,
-            Phase::Following => Standing::Following,
+            FeedPhase::Connecting => NodeStanding::Away(self.unfit.clone()),
+            FeedPhase::Judging => NodeStanding::Judging,
+            FeedPhase::Loading(_) => NodeStanding::Loading,
+            FeedPhase::Following if self.is_in_doubt || self.is_suspect => NodeStanding::Judging,
+            FeedPhase::Following if !self.owed.is_empty() => NodeStanding::GivingBack(self.owed.len()),
+            FeedPhase::Following if self.is_waiting => NodeStanding::Waiting,
+            FeedPhase::Following => NodeStanding::Following,
         }
     }
 
@@ -371,14 +371,16 @@ impl Node {
             return Some("the store has other functions than this version calls".to_owned());
         }
         let why = match self.standing() {
-            Standing::Away(why) => why.unwrap_or_else(|| "the store does not answer".to_owned()),
-            Standing::Judging => "it is not known yet whether the store has lost anything".to_owned(),
-            Standing::Loading => "the state is read".to_owned(),
-            Standing::GivingBack(count) => format!("{count} facts are being given back to the store"),
-            Standing::Waiting => "other nodes may have something to give back".to_owned(),
-            Standing::Following if !self.votes.is_up() => "there is no connection for votes".to_owned(),
-            Standing::Following if self.pending.len() >= self.bounds.changes_max => "too many changes wait".to_owned(),
-            Standing::Following => {
+            NodeStanding::Away(why) => why.unwrap_or_else(|| "the store does not answer".to_owned()),
+            NodeStanding::Judging => "it is not known yet whether the store has lost anything".to_owned(),
+            NodeStanding::Loading => "the state is read".to_owned(),
+            NodeStanding::GivingBack(count) => format!("{count} facts are being given back to the store"),
+            NodeStanding::Waiting => "other nodes may have something to give back".to_owned(),
+            NodeStanding::Following if !self.votes.is_up() => "there is no connection for votes".to_owned(),
+            NodeStanding::Following if self.pending.len() >= self.bounds.changes_max => {
+                "too many changes wait".to_owned()
+            }
+            NodeStanding::Following => {
                 let owing = self.others.owing(self.bounds.silence_ms).next().filter(|_| !is_vote)?;
                 format!("the node {owing} has something to give back")
             }
@@ -406,11 +408,11 @@ impl Node {
 
     fn proceed(&mut self, now_ms: u64) {
         if self.feed.is_late(now_ms) {
-            self.outputs.push(Output::Close(Line::Feed));
+            self.outputs.push(Output::Close(NodeLine::Feed));
             self.drop_feed(now_ms);
         }
         if self.votes.is_late(now_ms) {
-            self.outputs.push(Output::Close(Line::Votes));
+            self.outputs.push(Output::Close(NodeLine::Votes));
             self.drop_votes(now_ms);
         }
         self.proceed_feed(now_ms);

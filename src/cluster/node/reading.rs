@@ -7,10 +7,10 @@ use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
 use crate::cluster::entry::EntryId;
 use crate::cluster::state::FullState;
-use crate::cluster::wire::answer::{Entry, EntryFact, Line, Reply};
+use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
 use crate::cluster::wire::fact::{Fact, Record, Said};
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::Question;
+use crate::cluster::wire::question::StoreQuestion;
 use crate::store::Event;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
@@ -19,7 +19,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// What is asked next.
 #[derive(Debug)]
-enum Step {
+enum ReadingStep {
     Meta,
     Servers(String),
     Votes,
@@ -30,7 +30,7 @@ enum Step {
 }
 
 /// A reading under way.
-pub(super) struct Reading {
+pub(super) struct StateReading {
     /// What is to be shown.
     pub(super) state: FullState,
     /// What is known besides.
@@ -38,7 +38,7 @@ pub(super) struct Reading {
     /// How far it goes.
     pub(super) position: Last,
     cursor: EntryId,
-    step: Step,
+    step: ReadingStep,
     servers: Vec<ServerId>,
     /// How many servers' votes were asked for, and how many have come.
     asked: usize,
@@ -50,7 +50,7 @@ pub(super) struct Reading {
 }
 
 /// How a reading goes on.
-pub(super) enum Progress {
+pub(super) enum ReadingProgress {
     /// There is more to ask.
     More,
     /// It is whole, and was of one history.
@@ -63,90 +63,96 @@ pub(super) enum Progress {
     Of(String, String, u64, u64),
 }
 
-impl Reading {
+impl StateReading {
     /// One that has asked nothing yet.
     pub(super) fn new(shown: &CooldownView) -> Self {
         let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
         let (known, position, cursor, servers, asked, answered, voted, unreadable) = Default::default();
-        Self { state, known, position, cursor, step: Step::Meta, servers, asked, answered, voted, unreadable }
+        Self { state, known, position, cursor, step: ReadingStep::Meta, servers, asked, answered, voted, unreadable }
     }
 
     /// What to ask now. Several servers' votes are asked for at once; all else one by one.
-    pub(super) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<Question> {
+    pub(super) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
         match &self.step {
-            Step::Meta => vec![Question::Meta],
-            Step::Servers(cursor) => vec![Question::Servers(cursor.clone(), bounds.records_max)],
-            Step::Votes => {
+            ReadingStep::Meta => vec![StoreQuestion::Meta],
+            ReadingStep::Servers(cursor) => vec![StoreQuestion::Servers(cursor.clone(), bounds.records_max)],
+            ReadingStep::Votes => {
                 let until = self.servers.len().min(self.answered + bounds.servers_max);
                 let servers = &self.servers[self.asked.min(until)..until];
                 self.asked = self.asked.max(until);
-                servers.iter().map(|server| Question::Votes(*server, live_after)).collect()
+                servers.iter().map(|server| StoreQuestion::Votes(*server, live_after)).collect()
             }
-            Step::Gone(parts) => vec![Question::Gone(bounds.records_max, *parts)],
-            Step::Log => vec![Question::Log(self.cursor, bounds.entries_max, None)],
-            Step::Check => vec![Question::Head(self.position)],
+            ReadingStep::Gone(parts) => vec![StoreQuestion::Gone(bounds.records_max, *parts)],
+            ReadingStep::Log => vec![StoreQuestion::Log(self.cursor, bounds.entries_max, None)],
+            ReadingStep::Check => vec![StoreQuestion::Head(self.position)],
         }
     }
 
     /// Whether several pieces are asked for at once.
     pub(super) const fn is_reading_votes(&self) -> bool {
-        matches!(self.step, Step::Votes)
+        matches!(self.step, ReadingStep::Votes)
     }
 
     /// Takes in an answer.
-    pub(super) fn take(&mut self, reply: Reply, bounds: &Bounds, cooldown: Cooldown, now: UnixSeconds) -> Progress {
+    pub(super) fn take(
+        &mut self,
+        reply: StoreReply,
+        bounds: &Bounds,
+        cooldown: Cooldown,
+        now: UnixSeconds,
+    ) -> ReadingProgress {
         match (&self.step, reply) {
-            (Step::Meta, Reply::Meta { store, schema, cooldown_s, prefix, last, stamp }) => {
+            (ReadingStep::Meta, StoreReply::Meta { store, schema, cooldown_s, prefix, last, stamp }) => {
                 (self.position, self.cursor, self.known.stamp) = (last, last.id, stamp);
-                self.step = Step::Servers("0".to_owned());
-                return Progress::Of(store, schema, cooldown_s, prefix);
+                self.step = ReadingStep::Servers("0".to_owned());
+                return ReadingProgress::Of(store, schema, cooldown_s, prefix);
             }
-            (Step::Servers(_), Reply::Servers(next, servers)) => {
+            (ReadingStep::Servers(_), StoreReply::Servers(next, servers)) => {
                 self.note_servers(servers, cooldown, now);
-                self.step = if next == "0" { self.begin_votes() } else { Step::Servers(next) };
+                self.step = if next == "0" { self.begin_votes() } else { ReadingStep::Servers(next) };
             }
-            (Step::Votes, Reply::Votes(votes)) => {
+            (ReadingStep::Votes, StoreReply::Votes(votes)) => {
                 let server = self.servers[self.answered];
                 for (address, at) in votes {
                     self.state.table.insert(Pair { server, address }, cooldown.expires_at(at));
                 }
                 self.count_votes();
             }
-            (Step::Votes, Reply::Refused(refusal)) if refusal.text.starts_with("WRONGTYPE") => {
+            (ReadingStep::Votes, StoreReply::Refused(refusal)) if refusal.text.starts_with("WRONGTYPE") => {
                 self.unreadable.push(format!("the votes of server {}: {}", self.servers[self.answered], refusal.text));
                 self.count_votes();
             }
-            (Step::Gone(parts), Reply::Gone(gone, members)) => {
+            (ReadingStep::Gone(parts), StoreReply::Gone(gone, members)) => {
                 let parts = *parts;
                 gone.into_iter().for_each(|gone| self.known.note_gone(gone));
-                self.step = if members < bounds.records_max { Step::Log } else { Step::Gone(parts + 1) };
+                self.step = if members < bounds.records_max { ReadingStep::Log } else { ReadingStep::Gone(parts + 1) };
             }
-            (Step::Log, Reply::Log(lines)) => {
+            (ReadingStep::Log, StoreReply::Log(lines)) => {
                 let is_all = lines.len() < bounds.entries_max;
                 if !self.follow(lines, cooldown, now) {
-                    return Progress::Torn;
+                    return ReadingProgress::Torn;
                 }
                 if is_all {
-                    self.step = Step::Check;
+                    self.step = ReadingStep::Check;
                 }
             }
-            (Step::Check, Reply::Head { is_held: true, .. }) => return Progress::Whole,
-            (_, Reply::Refused(refusal)) => return Progress::Refused(refusal.text),
-            _ => return Progress::Torn,
+            (ReadingStep::Check, StoreReply::Head { is_held: true, .. }) => return ReadingProgress::Whole,
+            (_, StoreReply::Refused(refusal)) => return ReadingProgress::Refused(refusal.text),
+            _ => return ReadingProgress::Torn,
         }
-        Progress::More
+        ReadingProgress::More
     }
 
-    fn begin_votes(&mut self) -> Step {
+    fn begin_votes(&mut self) -> ReadingStep {
         self.servers = self.known.servers().map(|(server, _)| server).collect();
         self.servers.sort_unstable();
-        if self.servers.is_empty() { Step::Gone(0) } else { Step::Votes }
+        if self.servers.is_empty() { ReadingStep::Gone(0) } else { ReadingStep::Votes }
     }
 
     fn count_votes(&mut self) {
         self.answered += 1;
         if self.answered == self.servers.len() {
-            self.step = Step::Gone(0);
+            self.step = ReadingStep::Gone(0);
         }
     }
 
@@ -179,14 +185,14 @@ impl Reading {
     }
 
     /// Whether the log goes on from here.
-    fn follow(&mut self, lines: Vec<Line>, cooldown: Cooldown, now: UnixSeconds) -> bool {
+    fn follow(&mut self, lines: Vec<LogItem>, cooldown: Cooldown, now: UnixSeconds) -> bool {
         let shown = self.state.table.view();
         let mut overlay = Overlay::default();
         let mut join = Join::new(&mut self.known, &shown, &mut overlay, cooldown, now);
         for line in lines {
             match line {
-                Line::Strange(id) => self.cursor = id,
-                Line::Entry(entry) if follows(self.position, &entry) => {
+                LogItem::Strange(id) => self.cursor = id,
+                LogItem::Entry(entry) if follows(self.position, &entry) => {
                     (self.position, self.cursor) = (entry.last, entry.last.id);
                     for fact in &entry.facts {
                         match fact {
@@ -204,7 +210,7 @@ impl Reading {
                     }
                     take_entry(&mut join, entry.facts);
                 }
-                Line::Entry(_) | Line::Unreadable(_) => return false,
+                LogItem::Entry(_) | LogItem::Unreadable(_) => return false,
             }
         }
         let (events, _) = join.end();

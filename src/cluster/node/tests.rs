@@ -1,14 +1,16 @@
+//! The machine alone, told what it would hear from a store.
+
 use super::bounds::Bounds;
-use super::changes::{Change, Outcome, ServerName};
-use super::{Line, Node, Output, Standing, Start};
+use super::changes::{ChangeOutcome, WantedChange, WantedServer};
+use super::{NodeLine, NodeMachine, NodeStanding, Output, Start};
 use crate::cluster::entry::EntryId;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{
-    Answer, Done, Entry, EntryFact, Given, Line as LogLine, NodeRecord, Refusal, RefusalKind, Reply,
+    Done, Entry, EntryFact, Given, LogItem, NodeRecord, RefusalKind, StoreAnswer, StoreRefusal, StoreReply,
 };
 use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::{Call, OwnRecord, Question};
+use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
@@ -24,11 +26,11 @@ const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
 
 /// A node and what it shows. The test plays the store.
 struct Played {
-    node: Node,
+    node: NodeMachine,
     shown: FullState,
     now_ms: u64,
-    asked: [Vec<Question>; 2],
-    answers: Vec<(u64, Outcome)>,
+    asked: [Vec<StoreQuestion>; 2],
+    answers: Vec<(u64, ChangeOutcome)>,
 }
 
 fn entry(n: u64) -> Last {
@@ -50,7 +52,7 @@ impl Played {
         let shown = FullState { table: CooldownTable::default(), servers: Snapshot::default() };
         let (bounds, name, view) = (Bounds::USUAL, "me".to_owned(), shown.table.view());
         let version = "version".to_owned();
-        let node = Node::new(Start { bounds, settings, name, store: None, version, seed: [1, 2], shown: view });
+        let node = NodeMachine::new(Start { bounds, settings, name, store: None, version, seed: [1, 2], shown: view });
         Self { node, shown, now_ms: 1_000, asked: [Vec::new(), Vec::new()], answers: Vec::new() }
     }
 
@@ -76,35 +78,35 @@ impl Played {
         self.carry_out();
     }
 
-    fn connect(&mut self, line: Line) {
+    fn connect(&mut self, line: NodeLine) {
         self.node.connected(line, self.now_ms);
         self.carry_out();
     }
 
     /// The next question on a connection.
-    fn next(&mut self, line: Line) -> Question {
+    fn next(&mut self, line: NodeLine) -> StoreQuestion {
         assert!(!self.asked[line as usize].is_empty(), "nothing is asked on {line:?}: {:?}", self.node.standing());
         self.asked[line as usize].remove(0)
     }
 
-    fn reply(&mut self, line: Line, now_ms: Option<u64>, reply: Reply) {
-        self.node.answered(line, Answer { now_ms, reply }, self.now_ms);
+    fn reply(&mut self, line: NodeLine, now_ms: Option<u64>, reply: StoreReply) {
+        self.node.answered(line, StoreAnswer { now_ms, reply }, self.now_ms);
         self.carry_out();
     }
 
-    fn head(&mut self, line: Line, is_held: bool) {
+    fn head(&mut self, line: NodeLine, is_held: bool) {
         let question = self.next(line);
-        assert!(matches!(question, Question::Head(_)), "{question:?}");
+        assert!(matches!(question, StoreQuestion::Head(_)), "{question:?}");
         let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
-        self.reply(line, Some(STORE_MS), Reply::Head { is_held, last: entry(1), store, schema, version });
+        self.reply(line, Some(STORE_MS), StoreReply::Head { is_held, last: entry(1), store, schema, version });
     }
 
     /// Answers a whole reading: one server, these votes, and nothing taken away.
     fn read(&mut self, votes: Vec<(VoterAddress, UnixSeconds)>) {
         loop {
-            let question = self.next(Line::Feed);
+            let question = self.next(NodeLine::Feed);
             let reply = match &question {
-                Question::Meta => Reply::Meta {
+                StoreQuestion::Meta => StoreReply::Meta {
                     store: "store".to_owned(),
                     schema: "3".to_owned(),
                     cooldown_s: 5_400,
@@ -112,25 +114,25 @@ impl Played {
                     last: entry(1),
                     stamp: 0,
                 },
-                Question::Servers(..) => Reply::Servers("0".to_owned(), vec![(SERVER, Some(record()))]),
-                Question::Votes(..) => Reply::Votes(votes.clone()),
-                Question::Gone(..) => Reply::Gone(Vec::new(), 0),
-                Question::Log(..) => Reply::Log(Vec::new()),
-                Question::Head(_) => {
+                StoreQuestion::Servers(..) => StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record()))]),
+                StoreQuestion::Votes(..) => StoreReply::Votes(votes.clone()),
+                StoreQuestion::Gone(..) => StoreReply::Gone(Vec::new(), 0),
+                StoreQuestion::Log(..) => StoreReply::Log(Vec::new()),
+                StoreQuestion::Head(_) => {
                     self.asked[0].insert(0, question);
-                    return self.head(Line::Feed, true);
+                    return self.head(NodeLine::Feed, true);
                 }
                 other => panic!("{other:?}"),
             };
-            self.reply(Line::Feed, None, reply);
+            self.reply(NodeLine::Feed, None, reply);
         }
     }
 
     /// Answers the record of this node with these of others.
     fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
         loop {
-            match self.next(Line::Feed) {
-                Question::Node(_, _, record) => {
+            match self.next(NodeLine::Feed) {
+                StoreQuestion::Node(_, _, record) => {
                     let other = |(at, (count, owed)): (usize, &(u64, u64))| NodeRecord {
                         name: format!("other {at}"),
                         count: *count,
@@ -138,10 +140,10 @@ impl Played {
                     };
                     let records = others.iter().enumerate().map(other).collect();
                     let version = "version".to_owned();
-                    self.reply(Line::Feed, Some(STORE_MS), Reply::Nodes { is_held: true, version, records });
+                    self.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Nodes { is_held: true, version, records });
                     return record;
                 }
-                Question::Log(..) => self.reply(Line::Feed, None, Reply::Log(Vec::new())),
+                StoreQuestion::Log(..) => self.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),
                 other => panic!("{other:?}"),
             }
         }
@@ -151,16 +153,16 @@ impl Played {
     fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
         let mut played = Self::new();
         played.tick(0);
-        played.connect(Line::Feed);
-        played.head(Line::Feed, false);
+        played.connect(NodeLine::Feed);
+        played.head(NodeLine::Feed, false);
         played.read(votes);
         for count in 1..9 {
             played.beat(&[(count, 0)]);
             played.tick(1_000);
         }
-        assert_eq!(played.node.standing(), Standing::Following);
-        played.connect(Line::Votes);
-        played.head(Line::Votes, true);
+        assert_eq!(played.node.standing(), NodeStanding::Following);
+        played.connect(NodeLine::Votes);
+        played.head(NodeLine::Votes, true);
         played
     }
 
@@ -174,33 +176,33 @@ impl Played {
 fn a_node_that_starts_waits_until_the_others_have_said_that_they_owe_nothing() {
     let mut played = Played::new();
     played.tick(0);
-    played.connect(Line::Feed);
-    played.head(Line::Feed, false);
+    played.connect(NodeLine::Feed);
+    played.head(NodeLine::Feed, false);
     played.read(vec![(VOTER, at())]);
     assert_eq!(played.voted_at(), Some(at()), "it is shown at once");
     for count in 1..6 {
         played.beat(&[(count, 2)]);
         played.tick(1_000);
-        assert_eq!(played.node.standing(), Standing::Waiting);
+        assert_eq!(played.node.standing(), NodeStanding::Waiting);
     }
     played.beat(&[(9, 0)]);
-    assert_eq!(played.node.standing(), Standing::Following);
+    assert_eq!(played.node.standing(), NodeStanding::Following);
 }
 
 #[test]
 fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
     let mut played = Played::following(Vec::new());
     played.tick(400);
-    let cast = Change::Cast(ServerName::Id(SERVER), vec![VOTER]);
+    let cast = WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]);
     played.node.change(1, cast.clone(), played.now_ms);
     played.carry_out();
-    let Question::Change(server, call, terms) = played.next(Line::Votes) else { panic!("no call") };
-    assert_eq!((server, call, terms.until_ms), (SERVER, Call::Cast(vec![VOTER]), Some(STORE_MS + 3_400)));
+    let StoreQuestion::Change(server, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+    assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(vec![VOTER]), Some(STORE_MS + 3_400)));
     assert_eq!(terms.last, entry(1));
     let made = Some(Last { bits: terms.bits, ..entry(2) });
-    played.reply(Line::Votes, Some(STORE_MS + 400), Reply::Done(Done::Recorded(at(), record()), made));
+    played.reply(NodeLine::Votes, Some(STORE_MS + 400), StoreReply::Done(Done::Recorded(at(), record()), made));
     assert_eq!(played.voted_at(), Some(at()), "it is shown before anybody is told");
-    assert_eq!(played.answers, [(1, Outcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
+    assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
     // An answer that is older gives no term.
     played.tick(1_000);
     played.asked[1].clear();
@@ -212,14 +214,14 @@ fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
 #[test]
 fn a_cancellation_names_the_vote_that_stands() {
     let mut played = Played::following(vec![(VOTER, at())]);
-    played.node.change(1, Change::Cancel(SERVER, VOTER), played.now_ms);
+    played.node.change(1, WantedChange::Cancel(SERVER, VOTER), played.now_ms);
     played.carry_out();
-    assert_eq!(played.next(Line::Votes), Question::VoteOf(SERVER, VOTER));
-    played.reply(Line::Votes, None, Reply::VoteOf(Some(at())));
-    let Question::Change(_, call, terms) = played.next(Line::Votes) else { panic!("no call") };
-    assert_eq!(call, Call::Cancel(VOTER, at()));
+    assert_eq!(played.next(NodeLine::Votes), StoreQuestion::VoteOf(SERVER, VOTER));
+    played.reply(NodeLine::Votes, None, StoreReply::VoteOf(Some(at())));
+    let StoreQuestion::Change(_, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+    assert_eq!(call, StoreCall::Cancel(VOTER, at()));
     let made = Some(Last { bits: terms.bits, ..entry(2) });
-    played.reply(Line::Votes, Some(STORE_MS), Reply::Done(Done::Cancelled(at()), made));
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Cancelled(at()), made));
     assert_eq!((played.voted_at(), played.answers.len()), (None, 1));
 }
 
@@ -237,24 +239,24 @@ fn while_a_live_node_owes_votes_are_taken_and_nothing_else() {
 #[test]
 fn what_the_store_has_lost_is_shown_and_given_back() {
     let mut played = Played::following(vec![(VOTER, at())]);
-    played.node.lost(Line::Feed, played.now_ms);
+    played.node.lost(NodeLine::Feed, played.now_ms);
     played.carry_out();
     played.asked[0].clear();
     played.tick(200);
-    played.connect(Line::Feed);
-    played.head(Line::Feed, false);
+    played.connect(NodeLine::Feed);
+    played.head(NodeLine::Feed, false);
     played.read(Vec::new());
-    assert_eq!((played.voted_at(), played.node.standing()), (Some(at()), Standing::GivingBack(1)));
+    assert_eq!((played.voted_at(), played.node.standing()), (Some(at()), NodeStanding::GivingBack(1)));
     assert!(played.node.refusal(true, played.now_ms).is_some());
     assert_eq!(played.beat(&[(10, 0)]).owed, 1);
-    let Question::Change(server, Call::Give(facts), terms) = played.next(Line::Feed) else {
+    let StoreQuestion::Change(server, StoreCall::Give(facts), terms) = played.next(NodeLine::Feed) else {
         panic!("nothing is given")
     };
     assert_eq!((server, terms.until_ms), (SERVER, None));
     assert_eq!(facts, [Fact::Vote(record().listing, at(), VOTER)]);
     let given = vec![Given::Stands];
-    played.reply(Line::Feed, Some(STORE_MS), Reply::Done(Done::Given(given), Some(entry(2))));
-    assert_eq!(played.node.standing(), Standing::Following);
+    played.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Done(Done::Given(given), Some(entry(2))));
+    assert_eq!(played.node.standing(), NodeStanding::Following);
 }
 
 #[test]
@@ -263,38 +265,38 @@ fn what_the_log_brings_is_owed_no_more_and_a_fork_is_seen() {
     let fact = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
     let next = Entry { last: entry(2), before: entry(1).mark(), facts: vec![fact] };
     played.beat(&[(10, 0)]);
-    played.next(Line::Feed);
+    played.next(NodeLine::Feed);
     played.reply(
-        Line::Feed,
+        NodeLine::Feed,
         None,
-        Reply::Log(vec![LogLine::Strange(EntryId { ms: STORE_MS + 2, sequence: 0 }), LogLine::Entry(next)]),
+        StoreReply::Log(vec![LogItem::Strange(EntryId { ms: STORE_MS + 2, sequence: 0 }), LogItem::Entry(next)]),
     );
     assert_eq!((played.voted_at(), played.node.position()), (None, entry(2)));
     let forked = Entry { last: entry(3), before: "7".to_owned(), facts: Vec::new() };
-    played.next(Line::Feed);
-    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(forked)]));
-    assert_eq!(played.node.standing(), Standing::Judging);
+    played.next(NodeLine::Feed);
+    played.reply(NodeLine::Feed, None, StoreReply::Log(vec![LogItem::Entry(forked)]));
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
 }
 
 #[test]
 fn a_store_that_lost_what_the_caller_knows_does_nothing() {
     let mut played = Played::following(Vec::new());
-    played.node.change(1, Change::Cast(ServerName::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]), played.now_ms);
     played.carry_out();
-    played.next(Line::Votes);
-    let refusal = Refusal { kind: RefusalKind::Lost, text: "VSLOST".to_owned() };
-    played.reply(Line::Votes, Some(STORE_MS), Reply::Refused(refusal));
-    assert!(matches!(played.answers[..], [(1, Outcome::Unavailable(_))]), "{:?}", played.answers);
-    assert_eq!(played.node.standing(), Standing::Judging);
+    played.next(NodeLine::Votes);
+    let refusal = StoreRefusal { kind: RefusalKind::Lost, text: "VSLOST".to_owned() };
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Refused(refusal));
+    assert!(matches!(played.answers[..], [(1, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
 }
 
 #[test]
 fn after_a_pause_changes_are_refused() {
     let mut played = Played::following(Vec::new());
     played.now_ms += 5_000;
-    played.node.change(1, Change::Cast(ServerName::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]), played.now_ms);
     played.carry_out();
-    assert!(matches!(played.answers[..], [(1, Outcome::Unavailable(_))]), "{:?}", played.answers);
+    assert!(matches!(played.answers[..], [(1, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
 }
 
 /// Regression: nodes that knew only the earlier vote showed none until the later one was given back too.
@@ -305,19 +307,21 @@ fn a_vote_that_was_replaced_is_taken_away_together_with_the_one_that_took_its_pl
     played.beat(&[(10, 0)]);
     let vote = EntryFact::Vote(SERVER, later, VOTER);
     let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
-    played.next(Line::Feed);
+    played.next(NodeLine::Feed);
     let next = Entry { last: entry(2), before: entry(1).mark(), facts: vec![gone, vote] };
-    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(next)]));
-    played.node.lost(Line::Feed, played.now_ms);
+    played.reply(NodeLine::Feed, None, StoreReply::Log(vec![LogItem::Entry(next)]));
+    played.node.lost(NodeLine::Feed, played.now_ms);
     played.carry_out();
     played.asked[0].clear();
     played.tick(200);
-    played.connect(Line::Feed);
-    played.head(Line::Feed, false);
+    played.connect(NodeLine::Feed);
+    played.head(NodeLine::Feed, false);
     played.read(vec![(VOTER, at())]);
     assert_eq!(played.voted_at(), Some(later));
     played.beat(&[(11, 0)]);
-    let Question::Change(_, Call::Give(facts), _) = played.next(Line::Feed) else { panic!("nothing is given") };
+    let StoreQuestion::Change(_, StoreCall::Give(facts), _) = played.next(NodeLine::Feed) else {
+        panic!("nothing is given")
+    };
     assert_eq!(facts, [Fact::VoteGone(at(), VOTER), Fact::Vote(record().listing, later, VOTER)]);
 }
 
@@ -326,19 +330,21 @@ fn a_vote_that_was_replaced_is_taken_away_together_with_the_one_that_took_its_pl
 fn how_servers_are_listed_follows_the_log_alone() {
     let mut played = Played::following(Vec::new());
     played.beat(&[(10, 0)]);
-    played.node.change(1, Change::Remove(SERVER), played.now_ms);
+    played.node.change(1, WantedChange::Remove(SERVER), played.now_ms);
     played.carry_out();
-    played.next(Line::Votes);
-    played.reply(Line::Votes, None, Reply::RecordOf(Some(record())));
-    let Question::Change(_, Call::Remove(listing), terms) = played.next(Line::Votes) else { panic!("no call") };
+    played.next(NodeLine::Votes);
+    played.reply(NodeLine::Votes, None, StoreReply::RecordOf(Some(record())));
+    let StoreQuestion::Change(_, StoreCall::Remove(listing), terms) = played.next(NodeLine::Votes) else {
+        panic!("no call")
+    };
     let removed = Last { bits: terms.bits, ..entry(3) };
-    played.reply(Line::Votes, Some(STORE_MS), Reply::Done(Done::Removed(listing), Some(removed)));
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Removed(listing), Some(removed)));
     assert!(played.answers.is_empty(), "it is not shown yet");
     let vote = Entry { last: entry(2), before: entry(1).mark(), facts: vec![EntryFact::Vote(SERVER, at(), VOTER)] };
     let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::ListingGone(listing) });
     let end = Entry { last: removed, before: entry(2).mark(), facts: vec![gone] };
-    played.next(Line::Feed);
-    played.reply(Line::Feed, None, Reply::Log(vec![LogLine::Entry(vote), LogLine::Entry(end)]));
+    played.next(NodeLine::Feed);
+    played.reply(NodeLine::Feed, None, StoreReply::Log(vec![LogItem::Entry(vote), LogItem::Entry(end)]));
     assert_eq!(played.voted_at(), None);
-    assert_eq!(played.answers, [(1, Outcome::Decided(Some(SERVER), Done::Removed(listing)))]);
+    assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Removed(listing)))]);
 }

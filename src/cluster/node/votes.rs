@@ -1,39 +1,42 @@
 //! The votes' connection: changes that callers want are made on it, and the store is asked on it each second for the time.
 
-use super::changes::{Next, Outcome, Pending};
+use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
-use super::{Line, Node, Output, Unseen};
-use crate::cluster::wire::answer::{Answer, Done, Refusal, RefusalKind, Reply};
+use super::{NodeLine, NodeMachine, Output, UnseenEntry};
+use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::{Question, Terms};
+use crate::cluster::wire::question::{StoreQuestion, Terms};
 use crate::vote::id::ServerId;
 
 /// What a question is for.
 #[derive(Debug)]
-pub(super) enum Purpose {
+pub(super) enum VotesPurpose {
     /// The time, and whether this store holds the last entry that is known.
     Beat,
     /// A change.
     Change(u64),
 }
 
-impl Node {
+impl NodeMachine {
     pub(super) fn terms(&mut self, until_ms: Option<u64>, last: Last) -> Terms {
         Terms { store: self.store.clone().unwrap_or_default(), until_ms, last, bits: self.draw() }
     }
 
-    fn ask_votes(&mut self, question: Question, purpose: Purpose, deadline_ms: u64) {
+    fn ask_votes(&mut self, question: StoreQuestion, purpose: VotesPurpose, deadline_ms: u64) {
         self.votes.asked.push_back(Asked { purpose, deadline_ms });
-        self.outputs.push(Output::Ask(Line::Votes, question));
+        self.outputs.push(Output::Ask(NodeLine::Votes, question));
     }
 
     /// What was called is in doubt; of everything else nothing was done.
     pub(super) fn drop_votes(&mut self, now_ms: u64) {
         self.is_elsewhere = false;
         for asked in self.votes.drop(now_ms, &self.bounds) {
-            if let Purpose::Change(caller) = asked.purpose {
+            if let VotesPurpose::Change(caller) = asked.purpose {
                 let is_called = self.pending.get(&caller).is_some_and(Pending::is_called);
-                self.end(caller, if is_called { Outcome::Silent } else { unavailable("the store does not answer") });
+                self.end(
+                    caller,
+                    if is_called { ChangeOutcome::Silent } else { unavailable("the store does not answer") },
+                );
             }
         }
         let queued: Vec<u64> =
@@ -41,7 +44,7 @@ impl Node {
         queued.into_iter().for_each(|caller| self.end(caller, unavailable("the store does not answer")));
     }
 
-    fn end(&mut self, caller: u64, outcome: Outcome) {
+    fn end(&mut self, caller: u64, outcome: ChangeOutcome) {
         if let Some(pending) = self.pending.remove(&caller) {
             self.callers.remove(&pending.bits);
             self.outputs.push(Output::Answer(caller, outcome));
@@ -54,10 +57,10 @@ impl Node {
             return;
         }
         if self.votes.opens(now_ms, self.bounds.patience_ms) {
-            self.outputs.push(Output::Connect(Line::Votes));
+            self.outputs.push(Output::Connect(NodeLine::Votes));
         }
         if self.is_elsewhere && self.votes.asked.is_empty() {
-            self.outputs.push(Output::Close(Line::Votes));
+            self.outputs.push(Output::Close(NodeLine::Votes));
             self.drop_votes(now_ms);
         }
         if !self.votes.is_up() {
@@ -66,8 +69,10 @@ impl Node {
         let is_fresh = self.votes.heard_ms().is_some_and(|heard_ms| now_ms < heard_ms + self.bounds.heartbeat_ms);
         if is_fresh && !self.is_elsewhere {
             self.begin_changes(now_ms);
-        } else if !self.is_elsewhere && !self.votes.asked.iter().any(|asked| matches!(asked.purpose, Purpose::Beat)) {
-            self.ask_votes(Question::Head(self.newest()), Purpose::Beat, now_ms + self.bounds.patience_ms);
+        } else if !self.is_elsewhere
+            && !self.votes.asked.iter().any(|asked| matches!(asked.purpose, VotesPurpose::Beat))
+        {
+            self.ask_votes(StoreQuestion::Head(self.newest()), VotesPurpose::Beat, now_ms + self.bounds.patience_ms);
         }
     }
 
@@ -76,7 +81,7 @@ impl Node {
         let late = self.pending.iter().filter(|(_, pending)| now_ms >= pending.deadline_ms);
         let late: Vec<(u64, bool)> = late.map(|(caller, pending)| (*caller, pending.is_called())).collect();
         for (caller, is_called) in late {
-            self.end(caller, if is_called { Outcome::Silent } else { unavailable("the store does not answer") });
+            self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable("the store does not answer") });
         }
     }
 
@@ -91,49 +96,49 @@ impl Node {
         }
     }
 
-    fn go_on(&mut self, caller: u64, next: Next, now_ms: u64) {
+    fn go_on(&mut self, caller: u64, next: NextStep, now_ms: u64) {
         let Some(pending) = self.pending.get(&caller) else { return };
         let (deadline_ms, bits, is_vote) = (pending.deadline_ms, pending.bits, pending.is_vote());
         match next {
-            Next::Ask(question) => self.ask_votes(question, Purpose::Change(caller), deadline_ms),
-            Next::Call(server, call) => {
+            NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
+            NextStep::Call(server, call) => {
                 // What has become known since may forbid it.
                 let (why, until_ms) = (self.refusal(is_vote, now_ms), self.votes.store_ms(deadline_ms));
                 let Some(until_ms) = until_ms.filter(|_| why.is_none()) else {
-                    return self.end(caller, Outcome::Unavailable(why.unwrap_or_default()));
+                    return self.end(caller, ChangeOutcome::Unavailable(why.unwrap_or_default()));
                 };
                 let terms = Terms { bits, ..self.terms(Some(until_ms), self.newest()) };
-                self.ask_votes(Question::Change(server, call, terms), Purpose::Change(caller), deadline_ms);
+                self.ask_votes(StoreQuestion::Change(server, call, terms), VotesPurpose::Change(caller), deadline_ms);
             }
-            Next::End(server, done) => self.end(caller, Outcome::Decided(server, done)),
+            NextStep::End(server, done) => self.end(caller, ChangeOutcome::Decided(server, done)),
         }
     }
 
-    pub(super) fn take_votes(&mut self, answer: Answer, now_ms: u64) {
+    pub(super) fn take_votes(&mut self, answer: StoreAnswer, now_ms: u64) {
         let Some(purpose) = self.votes.hear(answer.now_ms, now_ms, &self.bounds) else { return };
         match purpose {
-            Purpose::Beat => match answer.reply {
-                Reply::Head { is_held: true, .. } => {}
-                Reply::Head { .. } => self.suspect(),
+            VotesPurpose::Beat => match answer.reply {
+                StoreReply::Head { is_held: true, .. } => {}
+                StoreReply::Head { .. } => self.suspect(),
                 _ => {
-                    self.outputs.push(Output::Close(Line::Votes));
+                    self.outputs.push(Output::Close(NodeLine::Votes));
                     self.drop_votes(now_ms);
                 }
             },
-            Purpose::Change(caller) => self.take_change(caller, answer.reply, now_ms),
+            VotesPurpose::Change(caller) => self.take_change(caller, answer.reply, now_ms),
         }
     }
 
-    fn take_change(&mut self, caller: u64, reply: Reply, now_ms: u64) {
+    fn take_change(&mut self, caller: u64, reply: StoreReply, now_ms: u64) {
         let stamp = self.known.stamp;
         let Some(pending) = self.pending.get_mut(&caller) else {
             return self.take_unawaited(reply);
         };
-        if let Reply::Refused(Refusal { kind, text }) = reply {
+        if let StoreReply::Refused(StoreRefusal { kind, text }) = reply {
             let outcome = if kind == RefusalKind::InDoubt && pending.is_called() {
-                Outcome::Silent
+                ChangeOutcome::Silent
             } else {
-                Outcome::Unavailable(text)
+                ChangeOutcome::Unavailable(text)
             };
             match kind {
                 RefusalKind::Lost => self.suspect(),
@@ -142,13 +147,13 @@ impl Node {
             }
             return self.end(caller, outcome);
         }
-        let made = if let Reply::Done(_, made) = &reply { *made } else { None };
+        let made = if let StoreReply::Done(_, made) = &reply { *made } else { None };
         match pending.answered(reply, stamp) {
-            Some(Next::End(server, done)) if made.is_some() => self.made(caller, server, done, made, now_ms),
+            Some(NextStep::End(server, done)) if made.is_some() => self.made(caller, server, done, made, now_ms),
             Some(next) => self.go_on(caller, next, now_ms),
             None => {
                 let is_called = pending.is_called();
-                self.end(caller, if is_called { Outcome::Silent } else { unavailable("a strange reply") });
+                self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable("a strange reply") });
             }
         }
     }
@@ -159,7 +164,7 @@ impl Node {
         let facts = pending.facts(&done);
         let is_seen = pending.is_seen;
         if is_seen {
-            return self.end(caller, Outcome::Decided(server, done));
+            return self.end(caller, ChangeOutcome::Decided(server, done));
         }
         let now = self.now_s(now_ms);
         let is_ahead = last.n > self.position.n;
@@ -175,14 +180,14 @@ impl Node {
             facts.iter().all(|said| join.has(said))
         });
         if is_ahead {
-            self.unseen.push(Unseen { last, facts });
+            self.unseen.push(UnseenEntry { last, facts });
         } else if !fresh.is_empty() {
             // The log was read past that number, and this was not there.
             self.is_in_doubt = true;
         }
         // What is not shown although the log was read past it was taken away since.
         if are_shown || !is_ahead {
-            self.end(caller, Outcome::Decided(server, done));
+            self.end(caller, ChangeOutcome::Decided(server, done));
         } else if let Some(pending) = self.pending.get_mut(&caller) {
             pending.wait_for(last.n, server, done);
         }
@@ -193,18 +198,18 @@ impl Node {
         let reached = self.position.n;
         let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made(reached)?)));
         for (caller, (server, done)) in come.collect::<Vec<_>>() {
-            self.end(caller, Outcome::Decided(server, done));
+            self.end(caller, ChangeOutcome::Decided(server, done));
         }
     }
 
     /// Nobody waits for it any more. What it says is known all the same, by the log.
-    fn take_unawaited(&mut self, reply: Reply) {
-        if let Reply::Refused(Refusal { kind: RefusalKind::Lost, .. }) = reply {
+    fn take_unawaited(&mut self, reply: StoreReply) {
+        if let StoreReply::Refused(StoreRefusal { kind: RefusalKind::Lost, .. }) = reply {
             self.suspect();
         }
     }
 }
 
-fn unavailable(why: &str) -> Outcome {
-    Outcome::Unavailable(why.to_owned())
+fn unavailable(why: &str) -> ChangeOutcome {
+    ChangeOutcome::Unavailable(why.to_owned())
 }

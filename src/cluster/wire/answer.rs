@@ -4,7 +4,7 @@ use redis::Value;
 
 use super::fact::{Fact, Listing, Record, Said};
 use super::last::Last;
-use super::question::{Call, Question};
+use super::question::{StoreCall, StoreQuestion};
 use crate::cluster::entry::{EntryId, address, items, number, text};
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
@@ -12,17 +12,17 @@ use crate::vote::time::UnixSeconds;
 
 /// An answer, and the store's time in it, in milliseconds, where the store said it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Answer {
+pub struct StoreAnswer {
     /// The store's time.
     pub now_ms: Option<u64>,
     /// What was answered.
-    pub reply: Reply,
+    pub reply: StoreReply,
 }
 
 /// What was answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reply {
-    /// To [`Question::Head`].
+pub enum StoreReply {
+    /// To [`StoreQuestion::Head`].
     Head {
         /// Whether the store holds the entry that was named.
         is_held: bool,
@@ -35,7 +35,7 @@ pub enum Reply {
         /// The version of its functions.
         version: String,
     },
-    /// To [`Question::Node`].
+    /// To [`StoreQuestion::Node`].
     Nodes {
         /// Whether the store holds the entry that was named.
         is_held: bool,
@@ -44,7 +44,7 @@ pub enum Reply {
         /// The records of all nodes.
         records: Vec<NodeRecord>,
     },
-    /// To [`Question::Meta`].
+    /// To [`StoreQuestion::Meta`].
     Meta {
         /// The store's id; empty where it has none.
         store: String,
@@ -59,24 +59,24 @@ pub enum Reply {
         /// The greatest stamp that it has seen.
         stamp: u64,
     },
-    /// To [`Question::Servers`]: the next cursor, and servers. A record that cannot be read has none.
+    /// To [`StoreQuestion::Servers`]: the next cursor, and servers. A record that cannot be read has none.
     Servers(String, Vec<(ServerId, Option<Record>)>),
-    /// To [`Question::Gone`]: what was taken away, and how many members there were in all.
+    /// To [`StoreQuestion::Gone`]: what was taken away, and how many members there were in all.
     Gone(Vec<Gone>, usize),
-    /// To [`Question::Votes`].
+    /// To [`StoreQuestion::Votes`].
     Votes(Vec<(VoterAddress, UnixSeconds)>),
-    /// To [`Question::Log`].
-    Log(Vec<Line>),
-    /// To [`Question::ServerOf`].
+    /// To [`StoreQuestion::Log`].
+    Log(Vec<LogItem>),
+    /// To [`StoreQuestion::ServerOf`].
     ServerOf(Option<ServerId>),
-    /// To [`Question::RecordOf`].
+    /// To [`StoreQuestion::RecordOf`].
     RecordOf(Option<Record>),
-    /// To [`Question::VoteOf`].
+    /// To [`StoreQuestion::VoteOf`].
     VoteOf(Option<UnixSeconds>),
-    /// To [`Question::Change`]: what was done, and the entry that says so, where there is one.
+    /// To [`StoreQuestion::Change`]: what was done, and the entry that says so, where there is one.
     Done(Done, Option<Last>),
     /// It was refused.
-    Refused(Refusal),
+    Refused(StoreRefusal),
 }
 
 /// What a node says of itself.
@@ -101,7 +101,7 @@ pub enum Gone {
 
 /// What stands at one place of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Line {
+pub enum LogItem {
     /// An entry of ours.
     Entry(Entry),
     /// One that another program wrote.
@@ -182,7 +182,7 @@ pub enum Given {
 
 /// Why the store did nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct StoreRefusal {
     /// Why, in kind.
     pub kind: RefusalKind,
     /// In words.
@@ -208,16 +208,16 @@ pub enum RefusalKind {
     InDoubt,
 }
 
-impl Answer {
+impl StoreAnswer {
     /// Reads the reply to a question. `Err` has what the store says where it refuses as a whole.
     #[must_use]
-    pub fn read(question: &Question, value: &Value) -> Self {
+    pub fn read(question: &StoreQuestion, value: &Value) -> Self {
         if let Value::ServerError(error) = value {
             let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
             let is_elsewhere = matches!(error.code(), "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH");
             return Self::refused(None, if is_elsewhere { RefusalKind::Elsewhere } else { RefusalKind::Other }, text);
         }
-        if !matches!(question, Question::Head(_) | Question::Node(..) | Question::Change(..)) {
+        if !matches!(question, StoreQuestion::Head(_) | StoreQuestion::Node(..) | StoreQuestion::Change(..)) {
             let reply = read_plain(question, value);
             return reply.map_or_else(|| Self::strange(None, value), |reply| Self { now_ms: None, reply });
         }
@@ -231,16 +231,16 @@ impl Answer {
             return Self::refused(Some(now_ms), RefusalKind::of(word), format!("{word} {why}"));
         }
         let reply = match question {
-            Question::Head(_) => read_head(word, fields),
-            Question::Node(..) => read_nodes(word, fields),
-            Question::Change(_, call, _) => read_change(call, word, fields),
+            StoreQuestion::Head(_) => read_head(word, fields),
+            StoreQuestion::Node(..) => read_nodes(word, fields),
+            StoreQuestion::Change(_, call, _) => read_change(call, word, fields),
             _ => None,
         };
         reply.map_or_else(|| Self::strange(Some(now_ms), value), |reply| Self { now_ms: Some(now_ms), reply })
     }
 
     fn refused(now_ms: Option<u64>, kind: RefusalKind, text: String) -> Self {
-        Self { now_ms, reply: Reply::Refused(Refusal { kind, text }) }
+        Self { now_ms, reply: StoreReply::Refused(StoreRefusal { kind, text }) }
     }
 
     fn strange(now_ms: Option<u64>, value: &Value) -> Self {
@@ -278,11 +278,11 @@ fn server(value: &Value) -> Option<ServerId> {
     Some(ServerId(u32::try_from(number(value)?).ok()?))
 }
 
-fn read_plain(question: &Question, value: &Value) -> Option<Reply> {
+fn read_plain(question: &StoreQuestion, value: &Value) -> Option<StoreReply> {
     Some(match question {
-        Question::Meta => {
+        StoreQuestion::Meta => {
             let [store, schema, cooldown_s, prefix, last, stamp] = items(value)? else { return None };
-            Reply::Meta {
+            StoreReply::Meta {
                 store: text(store).unwrap_or_default().to_owned(),
                 schema: text(schema).unwrap_or_default().to_owned(),
                 cooldown_s: number(cooldown_s).unwrap_or_default(),
@@ -291,28 +291,28 @@ fn read_plain(question: &Question, value: &Value) -> Option<Reply> {
                 stamp: number(stamp).unwrap_or_default(),
             }
         }
-        Question::Servers(..) => {
+        StoreQuestion::Servers(..) => {
             let [next, pairs] = items(value)? else { return None };
             let pairs = items(pairs)?.chunks_exact(2);
             let servers = pairs.map(|pair| Some((server(&pair[0])?, record(&pair[1]))));
-            Reply::Servers(text(next)?.to_owned(), servers.collect::<Option<_>>()?)
+            StoreReply::Servers(text(next)?.to_owned(), servers.collect::<Option<_>>()?)
         }
-        Question::Gone(..) => {
+        StoreQuestion::Gone(..) => {
             let members = items(value)?;
             let gone = members.chunks_exact(2).filter_map(|pair| read_gone(text(&pair[0])?));
-            Reply::Gone(gone.collect(), members.len() / 2)
+            StoreReply::Gone(gone.collect(), members.len() / 2)
         }
-        Question::Votes(..) => {
+        StoreQuestion::Votes(..) => {
             let pairs = items(value)?.chunks_exact(2);
-            Reply::Votes(
+            StoreReply::Votes(
                 pairs.map(|pair| Some((address(text(&pair[0])?)?, seconds(&pair[1])?))).collect::<Option<_>>()?,
             )
         }
-        Question::Log(..) => Reply::Log(lines(value)?),
-        Question::ServerOf(_) => Reply::ServerOf(maybe(value, server)?),
-        Question::RecordOf(_) => Reply::RecordOf(maybe(value, record)?),
-        Question::VoteOf(..) => Reply::VoteOf(maybe(value, seconds)?),
-        Question::Head(_) | Question::Node(..) | Question::Change(..) => return None,
+        StoreQuestion::Log(..) => StoreReply::Log(lines(value)?),
+        StoreQuestion::ServerOf(_) => StoreReply::ServerOf(maybe(value, server)?),
+        StoreQuestion::RecordOf(_) => StoreReply::RecordOf(maybe(value, record)?),
+        StoreQuestion::VoteOf(..) => StoreReply::VoteOf(maybe(value, seconds)?),
+        StoreQuestion::Head(_) | StoreQuestion::Node(..) | StoreQuestion::Change(..) => return None,
     })
 }
 
@@ -333,7 +333,7 @@ fn read_vote(text: &str) -> Option<(UnixSeconds, VoterAddress)> {
     Some((UnixSeconds(at.parse().ok()?), address(voter)?))
 }
 
-fn lines(value: &Value) -> Option<Vec<Line>> {
+fn lines(value: &Value) -> Option<Vec<LogItem>> {
     if *value == Value::Nil {
         return Some(Vec::new());
     }
@@ -342,17 +342,17 @@ fn lines(value: &Value) -> Option<Vec<Line>> {
     items(lines)?.iter().map(line).collect()
 }
 
-fn line(value: &Value) -> Option<Line> {
+fn line(value: &Value) -> Option<LogItem> {
     let [id, fields] = items(value)? else { return None };
     let id = EntryId::read(text(id)?)?;
     let fields: Option<Vec<&str>> = items(fields)?.iter().map(text).collect();
     let fields = fields.unwrap_or_default();
-    let ["n", n, "b", bits, "p", before, facts @ ..] = fields.as_slice() else { return Some(Line::Strange(id)) };
+    let ["n", n, "b", bits, "p", before, facts @ ..] = fields.as_slice() else { return Some(LogItem::Strange(id)) };
     let (Ok(n), Ok(bits), before) = (n.parse(), bits.parse(), (*before).to_owned()) else {
-        return Some(Line::Strange(id));
+        return Some(LogItem::Strange(id));
     };
     let last = Last { n, id, bits };
-    Some(read_facts(facts).map_or(Line::Unreadable(id), |facts| Line::Entry(Entry { last, before, facts })))
+    Some(read_facts(facts).map_or(LogItem::Unreadable(id), |facts| LogItem::Entry(Entry { last, before, facts })))
 }
 
 fn read_facts(fields: &[&str]) -> Option<Vec<EntryFact>> {
@@ -384,12 +384,12 @@ fn read_facts(fields: &[&str]) -> Option<Vec<EntryFact>> {
     Some(facts)
 }
 
-fn read_head(word: &str, fields: &[Value]) -> Option<Reply> {
+fn read_head(word: &str, fields: &[Value]) -> Option<StoreReply> {
     let [_, last, store, schema, version, ..] = fields else { return None };
     let is_held = read_held(word)?;
     let own = |value| text(value).map(str::to_owned);
     let last = Last::read(text(last)?)?;
-    Some(Reply::Head { is_held, last, store: own(store)?, schema: own(schema)?, version: own(version)? })
+    Some(StoreReply::Head { is_held, last, store: own(store)?, schema: own(schema)?, version: own(version)? })
 }
 
 fn read_held(word: &str) -> Option<bool> {
@@ -400,7 +400,7 @@ fn read_held(word: &str) -> Option<bool> {
     }
 }
 
-fn read_nodes(word: &str, fields: &[Value]) -> Option<Reply> {
+fn read_nodes(word: &str, fields: &[Value]) -> Option<StoreReply> {
     let [_, _last, version, pairs @ ..] = fields else { return None };
     let (version, pairs) = (text(version)?.to_owned(), pairs.chunks_exact(2));
     // A record of an earlier version says nothing that counts here.
@@ -410,32 +410,34 @@ fn read_nodes(word: &str, fields: &[Value]) -> Option<Reply> {
         let is_held = parts.next()? == "held";
         Some(NodeRecord { name: text(&pair[0])?.to_owned(), count, owed: if is_held { owed } else { owed.max(1) } })
     });
-    Some(Reply::Nodes { is_held: read_held(word)?, version, records: nodes.collect() })
+    Some(StoreReply::Nodes { is_held: read_held(word)?, version, records: nodes.collect() })
 }
 
-fn read_change(call: &Call, word: &str, fields: &[Value]) -> Option<Reply> {
+fn read_change(call: &StoreCall, word: &str, fields: &[Value]) -> Option<StoreReply> {
     let made = maybe(fields.get(1)?, |last| Last::read(text(last)?))?;
     let field = |at: usize| fields.get(at);
     let done = match (call, word) {
-        (Call::Cast(_) | Call::Record(..), "recorded") => Done::Recorded(seconds(field(2)?)?, record(field(3)?)?),
-        (Call::Record(..), "unchanged") => Done::Unchanged(seconds(field(2)?)?),
-        (Call::Cast(_), "cooldown") => Done::InCooldown(address(text(field(3)?)?)?, seconds(field(2)?)?),
-        (Call::Record(..), "cancelled") => Done::WasCancelled,
-        (Call::Record(..), "over") => Done::Over,
-        (Call::Record(..), "future") => Done::InFuture,
+        (StoreCall::Cast(_) | StoreCall::Record(..), "recorded") => {
+            Done::Recorded(seconds(field(2)?)?, record(field(3)?)?)
+        }
+        (StoreCall::Record(..), "unchanged") => Done::Unchanged(seconds(field(2)?)?),
+        (StoreCall::Cast(_), "cooldown") => Done::InCooldown(address(text(field(3)?)?)?, seconds(field(2)?)?),
+        (StoreCall::Record(..), "cancelled") => Done::WasCancelled,
+        (StoreCall::Record(..), "over") => Done::Over,
+        (StoreCall::Record(..), "future") => Done::InFuture,
         (_, "unlisted") => Done::Unlisted,
-        (Call::Cast(_), "many") => Done::TooMany,
-        (Call::Cancel(_, at), "cancelled") => Done::Cancelled(*at),
-        (Call::Cancel(..), "other") => Done::OtherVote(maybe(field(2)?, seconds)?),
-        (Call::List { .. }, "listed") => Done::Listed(record(field(2)?)?),
-        (Call::List { .. }, "unchanged") => Done::SameToken(record(field(2)?)?),
-        (Call::List { .. }, "in_use") => Done::TokenInUse,
-        (Call::Remove(listing), "removed") => Done::Removed(*listing),
-        (Call::List { .. } | Call::Remove(_), "other") => Done::OtherRecord(maybe(field(2)?, record)?),
-        (Call::Give(facts), "given") => Done::Given(read_given(facts, &fields[2..])?),
+        (StoreCall::Cast(_), "many") => Done::TooMany,
+        (StoreCall::Cancel(_, at), "cancelled") => Done::Cancelled(*at),
+        (StoreCall::Cancel(..), "other") => Done::OtherVote(maybe(field(2)?, seconds)?),
+        (StoreCall::List { .. }, "listed") => Done::Listed(record(field(2)?)?),
+        (StoreCall::List { .. }, "unchanged") => Done::SameToken(record(field(2)?)?),
+        (StoreCall::List { .. }, "in_use") => Done::TokenInUse,
+        (StoreCall::Remove(listing), "removed") => Done::Removed(*listing),
+        (StoreCall::List { .. } | StoreCall::Remove(_), "other") => Done::OtherRecord(maybe(field(2)?, record)?),
+        (StoreCall::Give(facts), "given") => Done::Given(read_given(facts, &fields[2..])?),
         _ => return None,
     };
-    Some(Reply::Done(done, made))
+    Some(StoreReply::Done(done, made))
 }
 
 /// Two fields for each pair of the call; the naming of a listing is one, too.

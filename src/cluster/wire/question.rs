@@ -36,7 +36,7 @@ pub struct Terms {
 
 /// A change of a server or its votes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Call {
+pub enum StoreCall {
     /// A vote now.
     Cast(Vec<VoterAddress>),
     /// A vote of the caller's own books.
@@ -62,7 +62,7 @@ pub enum Call {
 
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Question {
+pub enum StoreQuestion {
     /// What time it is, and whether the store holds this entry.
     Head(Last),
     /// The same, with the record of this node; the answer has the records of all.
@@ -84,10 +84,10 @@ pub enum Question {
     /// When a server was voted for from an address.
     VoteOf(ServerId, VoterAddress),
     /// A change.
-    Change(ServerId, Call, Terms),
+    Change(ServerId, StoreCall, Terms),
 }
 
-impl Question {
+impl StoreQuestion {
     /// Its words.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
@@ -126,7 +126,7 @@ impl Question {
     }
 }
 
-impl Call {
+impl StoreCall {
     fn words(&self, server: ServerId, terms: &Terms) -> Vec<String> {
         let Terms { store, until_ms, last, bits } = terms;
         let until_ms = until_ms.map(|ms| ms.to_string()).unwrap_or_default();

@@ -1,9 +1,11 @@
+//! Questions as words, and replies as values.
+
 use redis::{Value, parse_redis_value};
 
-use super::answer::{Answer, Done, Entry, EntryFact, Given, Gone, Line, NodeRecord, RefusalKind, Reply};
+use super::answer::{Done, Entry, EntryFact, Given, Gone, LogItem, NodeRecord, RefusalKind, StoreAnswer, StoreReply};
 use super::fact::{Fact, Listing, Record, Said};
 use super::last::Last;
-use super::question::{Call, Question, Terms};
+use super::question::{StoreCall, StoreQuestion, Terms};
 use crate::cluster::entry::EntryId;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
@@ -41,20 +43,20 @@ fn record() -> Record {
     Record::read(RECORD).expect("a record")
 }
 
-fn done(call: Call, words: &[&str]) -> Reply {
-    let answer = Answer::read(&Question::Change(ServerId(28), call, terms()), &timed(words));
+fn done(call: StoreCall, words: &[&str]) -> StoreReply {
+    let answer = StoreAnswer::read(&StoreQuestion::Change(ServerId(28), call, terms()), &timed(words));
     assert_eq!(answer.now_ms, Some(1_800_000_000_123));
     answer.reply
 }
 
 #[test]
 fn a_call_says_all_that_the_store_has_to_know() {
-    let call = Call::Give(vec![
+    let call = StoreCall::Give(vec![
         Fact::ListingGone(record().listing),
         Fact::Vote(record().listing, AT, VOTER),
         Fact::Vote(record().listing, AT, VoterAddress::V4(Ipv4(8))),
     ]);
-    let words = Question::Change(ServerId(28), call, Terms { until_ms: None, ..terms() }).words();
+    let words = StoreQuestion::Change(ServerId(28), call, Terms { until_ms: None, ..terms() }).words();
     let listing = "1800000000000000-00000000000000ab";
     let expected = [
         "FCALL",
@@ -81,7 +83,7 @@ fn a_call_says_all_that_the_store_has_to_know() {
         "8:1800000000",
     ];
     assert_eq!(words, expected);
-    let words = Question::Gone(10, 2).words();
+    let words = StoreQuestion::Gone(10, 2).words();
     assert_eq!(words[2..4], ["-30", "-21"]);
 }
 
@@ -89,20 +91,20 @@ fn a_call_says_all_that_the_store_has_to_know() {
 fn what_became_of_a_change() {
     let made = "13 1800000000001-0 -7";
     let entry = Last::read(made);
-    let cast = || Call::Cast(vec![VOTER]);
+    let cast = || StoreCall::Cast(vec![VOTER]);
     assert_eq!(
         done(cast(), &["recorded", made, "1800000000", RECORD]),
-        Reply::Done(Done::Recorded(AT, record()), entry)
+        StoreReply::Done(Done::Recorded(AT, record()), entry)
     );
-    assert_eq!(done(cast(), &["cooldown", "", "1800000000", "7"]), Reply::Done(Done::InCooldown(VOTER, AT), None));
-    assert_eq!(done(Call::Cancel(VOTER, AT), &["other", "", ""]), Reply::Done(Done::OtherVote(None), None));
-    assert_eq!(done(Call::Cancel(VOTER, AT), &["cancelled", made]), Reply::Done(Done::Cancelled(AT), entry));
-    let remove = Call::Remove(record().listing);
-    assert_eq!(done(remove, &["other", "", RECORD]), Reply::Done(Done::OtherRecord(Some(record())), None));
+    assert_eq!(done(cast(), &["cooldown", "", "1800000000", "7"]), StoreReply::Done(Done::InCooldown(VOTER, AT), None));
+    assert_eq!(done(StoreCall::Cancel(VOTER, AT), &["other", "", ""]), StoreReply::Done(Done::OtherVote(None), None));
+    assert_eq!(done(StoreCall::Cancel(VOTER, AT), &["cancelled", made]), StoreReply::Done(Done::Cancelled(AT), entry));
+    let remove = StoreCall::Remove(record().listing);
+    assert_eq!(done(remove, &["other", "", RECORD]), StoreReply::Done(Done::OtherRecord(Some(record())), None));
     let facts = vec![Fact::Listed(record()), Fact::Vote(record().listing, AT, VOTER), Fact::VoteGone(AT, VOTER)];
     let given = ["given", made, "made", RECORD, "ok", "", "later", "1800000001", "over", ""];
     let expected = vec![Given::Stands, Given::Gone, Given::Over];
-    assert_eq!(done(Call::Give(facts), &given), Reply::Done(Done::Given(expected), entry));
+    assert_eq!(done(StoreCall::Give(facts), &given), StoreReply::Done(Done::Given(expected), entry));
     for (words, kind) in [
         (&["VSLOST", "why"][..], RefusalKind::Lost),
         (&["VSKEY", "why"], RefusalKind::Key),
@@ -110,25 +112,26 @@ fn what_became_of_a_change() {
         (&["VSFAILED", "why"], RefusalKind::Other),
         (&["what", ""], RefusalKind::InDoubt),
     ] {
-        let Reply::Refused(refusal) = done(cast(), words) else { panic!("{words:?}") };
+        let StoreReply::Refused(refusal) = done(cast(), words) else { panic!("{words:?}") };
         assert_eq!(refusal.kind, kind, "{words:?}");
     }
     let error = parse_redis_value(b"-OOM no room\r\n").expect("an error");
-    let answer = Answer::read(&Question::Change(ServerId(28), cast(), terms()), &error);
-    assert!(matches!(answer.reply, Reply::Refused(refusal) if refusal.kind == RefusalKind::Other));
+    let answer = StoreAnswer::read(&StoreQuestion::Change(ServerId(28), cast(), terms()), &error);
+    assert!(matches!(answer.reply, StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Other));
     let error = parse_redis_value(b"-READONLY a replica\r\n").expect("an error");
-    let answer = Answer::read(&Question::Meta, &error);
-    assert!(matches!(answer.reply, Reply::Refused(refusal) if refusal.kind == RefusalKind::Elsewhere));
+    let answer = StoreAnswer::read(&StoreQuestion::Meta, &error);
+    assert!(matches!(answer.reply, StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Elsewhere));
 }
 
 #[test]
 fn what_a_store_and_its_nodes_say_of_themselves() {
-    let reply = Answer::read(&Question::Head(last()), &timed(&["lost", "3 5-0 7", "store", "3", "version"])).reply;
-    let Reply::Head { is_held: false, last: Last { n: 3, bits: 7, .. }, store, schema, version } = reply else {
+    let reply =
+        StoreAnswer::read(&StoreQuestion::Head(last()), &timed(&["lost", "3 5-0 7", "store", "3", "version"])).reply;
+    let StoreReply::Head { is_held: false, last: Last { n: 3, bits: 7, .. }, store, schema, version } = reply else {
         panic!("no head")
     };
     assert_eq!([store, schema, version], ["store", "3", "version"]);
-    let question = Question::Node(
+    let question = StoreQuestion::Node(
         "store".to_owned(),
         last(),
         super::question::OwnRecord { name: "me".to_owned(), count: 1, owed: 0, forgotten: Vec::new() },
@@ -137,15 +140,20 @@ fn what_a_store_and_its_nodes_say_of_themselves() {
         ["held", "3 5-0 7", "version", "a", "v2;8;0;held;3 5-0 7", "b", "v2;9;0;lost;3 5-0 7", "old", "history;5"];
     let node = |name: &str, count, owed| NodeRecord { name: name.to_owned(), count, owed };
     let (records, version) = (vec![node("a", 8, 0), node("b", 9, 1)], "version".to_owned());
-    assert_eq!(Answer::read(&question, &timed(&words)).reply, Reply::Nodes { is_held: true, version, records });
+    assert_eq!(
+        StoreAnswer::read(&question, &timed(&words)).reply,
+        StoreReply::Nodes { is_held: true, version, records }
+    );
 }
 
 #[test]
 fn entries_and_what_was_taken_away() {
     let entry = |fields: &[&str]| Value::Array(vec![bulk("5-0"), texts(fields)]);
     let log = |fields: &[&str]| Value::Array(vec![Value::Array(vec![bulk("log"), Value::Array(vec![entry(fields)])])]);
-    let line = |fields: &[&str]| match Answer::read(&Question::Log(EntryId::default(), 9, None), &log(fields)).reply {
-        Reply::Log(mut lines) => lines.remove(0),
+    let line = |fields: &[&str]| match StoreAnswer::read(&StoreQuestion::Log(EntryId::default(), 9, None), &log(fields))
+        .reply
+    {
+        StoreReply::Log(mut lines) => lines.remove(0),
         other => panic!("{other:?}"),
     };
     let id = EntryId { ms: 5, sequence: 0 };
@@ -154,15 +162,15 @@ fn entries_and_what_was_taken_away() {
     let expected = Entry { last: Last { n: 3, id, bits: -7 }, before: "12".to_owned(), facts };
     assert_eq!(
         line(&["n", "3", "b", "-7", "p", "12", "s", "28", "c", "7:4", "v", "7:1800000000"]),
-        Line::Entry(expected)
+        LogItem::Entry(expected)
     );
-    assert_eq!(line(&["n", "3", "b", "-7", "s", "28", "c", "7:4"]), Line::Strange(id));
-    assert_eq!(line(&["message", "hello"]), Line::Strange(id));
-    assert_eq!(line(&["n", "3", "b", "-7", "p", "12", "s", "28", "z", "7:4"]), Line::Unreadable(id));
+    assert_eq!(line(&["n", "3", "b", "-7", "s", "28", "c", "7:4"]), LogItem::Strange(id));
+    assert_eq!(line(&["message", "hello"]), LogItem::Strange(id));
+    assert_eq!(line(&["n", "3", "b", "-7", "p", "12", "s", "28", "z", "7:4"]), LogItem::Unreadable(id));
     let members = texts(&["28:7:1800000000", "1800000000", "28:1800000000000000-00000000000000ab", "inf", "28", "5"]);
     let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
     let gone = vec![Gone::Vote(ServerId(28), AT, VOTER), Gone::Listing(ServerId(28), listing)];
-    assert_eq!(Answer::read(&Question::Gone(5, 0), &members).reply, Reply::Gone(gone, 3));
+    assert_eq!(StoreAnswer::read(&StoreQuestion::Gone(5, 0), &members).reply, StoreReply::Gone(gone, 3));
 }
 
 #[test]

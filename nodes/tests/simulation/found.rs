@@ -1,0 +1,124 @@
+//! The simulation's own test: it finds single faults of a node and of the functions, planted one at a time.
+//!
+//! Each fault has the seed that finds it, or none where it takes more than 300. `VOTE_STATUS_TEST_LONG` looks for all of them
+//! with the seeds of the run instead, and may miss rare ones. `TEST_PLANT` is a part of the names of those that are looked for.
+
+use crate::plants::Plant;
+use crate::random::seeds;
+use crate::run::{Width, run};
+use std::env::{var, var_os};
+use std::ops::Range;
+use std::time::Instant;
+use vote_status_nodes::functions::{CODE, Functions};
+
+/// Faults of a node, and of what passes between it and the store.
+const OF_NODES: [(Plant, Option<u64>); 18] = [
+    (Plant::NoTerm, Some(638)),
+    (Plant::NoLast, Some(18)),
+    (Plant::AlwaysHeld, Some(1)),
+    (Plant::OwesNothing, None),
+    (Plant::WaitsForNobody, None),
+    (Plant::CancelsWhatStands, None),
+    (Plant::RemovesWhatStands, None),
+    (Plant::ListsOverWhatStands, None),
+    (Plant::GoneIsNotRead, Some(1)),
+    (Plant::NothingGoneIsGiven, Some(1)),
+    (Plant::NoServerIsGiven, Some(1)),
+    (Plant::NoVoteIsGiven, Some(1)),
+    (Plant::LastIsNotGiven, Some(1)),
+    (Plant::TimeIsAhead, Some(0)),
+    (Plant::ShortSilence, None),
+    (Plant::VoteIsNotFound, None),
+    (Plant::ServersAreMissing, Some(0)),
+    (Plant::EntryIsLost, Some(278)),
+];
+
+/// Faults of the functions: a name, the seed, a place that is there once, and what is planted there.
+const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
+    (
+        "a listing is taken away and not remembered",
+        Some(1),
+        "set(call, 'gone', call.server .. ':' .. listing, '+inf')",
+        "",
+    ),
+    (
+        "a vote that is replaced is not taken away",
+        None,
+        "take_vote_away(call, address, held)\n  end\n  local said",
+        "end\n  local said",
+    ),
+    (
+        "what was cancelled is taken back",
+        None,
+        "is_listing_gone(call, listing) or is_vote_gone(call, address, t)",
+        "is_listing_gone(call, listing)",
+    ),
+    (
+        "votes of a listing that was taken away are taken back",
+        None,
+        "is_listing_gone(call, listing) or is_vote_gone(call, address, t)",
+        "is_vote_gone(call, address, t)",
+    ),
+    (
+        "two histories are told apart by names alone",
+        None,
+        "return fields[3] == 'b' and fields[4] == bits",
+        "return fields[3] == 'b'",
+    ),
+    (
+        "a change is made though the store lost something",
+        Some(18),
+        "if not holds(log, call.last, last) then",
+        "if false then",
+    ),
+    ("a call is made however late it comes", Some(638), "now_ms > tonumber(until_ms)", "false"),
+    ("a cancellation ends another vote", Some(67), "if not held or text(held) ~= said then", "if not held then"),
+    ("stamps go by the clock", Some(3), "(math.floor(known / STAMP_STEP) + 1) * STAMP_STEP", "0"),
+    ("an entry does not tell of a removal", Some(0), "tell(call, call.server, 'x', listing)", ""),
+    ("an entry does not tell of a cancellation", Some(0), "tell(call, call.server, 'c', address .. ':' .. said)", ""),
+];
+
+/// A change of the simulation draws other runs: then one of so many seeds from the named one on finds the fault.
+const NEAR: u64 = 20;
+/// Seeds of a run that looks for each fault.
+const LONG: u64 = 1_000;
+/// A fault that takes more seeds than this is rare.
+const RARE: u64 = 100;
+
+/// The first of these seeds that fails with the fault, and not without it.
+fn found(right: &Functions, functions: &Functions, plant: Option<Plant>, mut seeds: Range<u64>) -> Option<String> {
+    seeds.find_map(|seed| {
+        let broken = run(functions, seed, Width::Wide, plant).err()?;
+        run(right, seed, Width::Wide, None).is_ok().then_some(broken)
+    })
+}
+
+#[test]
+fn each_planted_fault_is_found() {
+    let right = Functions::load(CODE).expect("it loads");
+    let (wanted, is_long) = (var("TEST_PLANT").unwrap_or_default(), var_os("VOTE_STATUS_TEST_LONG").is_some());
+    let (mut tried, mut missed) = (0, Vec::new());
+    let mut search = |name: &str, functions: &Functions, plant, seed: Option<u64>| {
+        let near = seed.map(|seed| seed..seed + NEAR);
+        let Some(seeds) = if is_long { Some(seeds(LONG)) } else { near }.filter(|_| name.contains(&wanted)) else {
+            return;
+        };
+        let began = Instant::now();
+        let found = found(&right, functions, plant, seeds);
+        println!("{name}: {:.1} s: {}", began.elapsed().as_secs_f64(), found.as_deref().unwrap_or("missed"));
+        tried += 1;
+        let may_miss = is_long && seed.is_none_or(|seed| seed > RARE);
+        missed.extend((found.is_none() && !may_miss).then(|| name.to_owned()));
+    };
+    for (plant, seed) in OF_NODES {
+        search(&format!("{plant:?}"), &right, Some(plant), seed);
+    }
+    for (name, seed, place, instead) in OF_FUNCTIONS {
+        assert_eq!(CODE.matches(place).count(), 1, "a fault has lost its place: {place}");
+        let functions = Functions::load(&CODE.replace(place, instead)).expect("it loads");
+        search(name, &functions, None, seed);
+    }
+    assert!(tried > 0, "no fault was tried");
+    assert!(missed.is_empty(), "of {tried} faults, these were not found: {missed:?}");
+    println!("{tried} faults tried, none missed but rare ones");
+}
