@@ -57,7 +57,7 @@ test-on-redis: ## the contract, races and safety with Redis as the store
 test-fuzz: ## tests of the checks that the fuzzer uses
 	.ci/noted fuzz cargo test --package vote-status-fuzz --locked
 
-test-nodes: ## the model of the shared store beside a Redis and a Valkey, and the functions over it
+test-nodes: ## the model of the shared store beside a Redis and a Valkey; over it the functions, and many nodes in virtual time
 	.ci/noted nodes cargo test --package vote-status-nodes --locked -- --show-output
 
 simulation: ## the simulation of disk and clocks alone, with the 1,000 seeds that `test` runs
