@@ -16,7 +16,7 @@ pub(super) fn answer(readiness: &Readiness, shared: Option<&dyn SharedStore>, no
     let trouble = readiness.gravest().map(|(trouble, message)| (trouble.word(), message));
     let refusal = trouble.or_else(|| match shared {
         _ if !is_loaded => {
-            // Waiting alone does not help a node whose store does not answer.
+            // Waiting alone does not help while the store does not answer.
             let unreadable =
                 shared.and_then(SharedStore::unreadable).map(|why| format!("the state cannot be loaded: {why}"));
             Some(("loading", unreadable.unwrap_or_else(|| LOADING.to_owned())))

@@ -49,7 +49,8 @@ impl QuestionObserver {
         }
         let Some(asked) = question(head, reader) else { return };
         // At once: the answer to a question that waits may be a minute away.
-        if let WatchedQuestion { server: Some(server), address: Some(address), .. } = asked
+        if self.watch.is_sampling()
+            && let WatchedQuestion { server: Some(server), address: Some(address), .. } = asked
             && reader.directory.current().contains(server)
         {
             self.watch.sample(Pair { server, address });

@@ -50,6 +50,12 @@ impl LiveState {
         }
     }
 
+    /// Tells of what has ended early, and samples the questions. To be called twice a second.
+    pub fn tend(&mut self, now_ms: u64) {
+        self.ended_log.tell(self.counters.ended(), now_ms);
+        self.board.sample_questions(now_ms);
+    }
+
     /// Shows these servers in place of those that were listed. Rings for the requests that wait for a server that was
     /// removed or has another token: what they ask under may name no server now.
     pub fn publish(&mut self, servers: Snapshot) {

@@ -419,8 +419,7 @@ impl Recorder {
         if now.monotonic_ms >= self.next_tend_ms {
             self.next_tend_ms = now.monotonic_ms + TEND_MS;
             self.prune_removed();
-            self.live.ended_log.tell(self.live.counters.ended(), now.monotonic_ms);
-            self.live.board.sample_questions(now.monotonic_ms);
+            self.live.tend(now.monotonic_ms);
             self.tend(now);
         }
         self.note_time_when_due(now);

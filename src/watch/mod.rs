@@ -322,8 +322,8 @@ pub struct WatchPost {
     /// As it was when `filters` were copied.
     version: u64,
     filters: Vec<WatchFilter>,
-    /// Somebody watches, or questions are sampled.
-    sees_questions: bool,
+    /// Whether questions were sampled then.
+    is_sampling: bool,
 }
 
 impl WatchPost {
@@ -333,7 +333,7 @@ impl WatchPost {
         let version = self.board.0.version.load(Ordering::Acquire);
         if version != self.version {
             self.filters = self.board.0.seats.lock().iter().flatten().map(|seat| seat.filter).collect();
-            self.sees_questions = self.is_watched() || self.board.0.sample.lock().is_open();
+            self.is_sampling = self.board.0.sample.lock().is_open();
             self.version = version;
         }
         self.is_watched()
@@ -342,8 +342,13 @@ impl WatchPost {
     /// As [`WatchPost::look`], before a question is noted or sampled.
     #[inline]
     pub fn look_for_questions(&mut self) -> bool {
-        self.look();
-        self.sees_questions
+        self.look() || self.is_sampling
+    }
+
+    /// Whether questions were sampled at the last look.
+    #[must_use]
+    pub const fn is_sampling(&self) -> bool {
+        self.is_sampling
     }
 
     /// Whether there were any at the last look.

@@ -1,5 +1,5 @@
 //! Which address asks about most servers, by a sample of the questions. A plugin that takes its proxy's address for the
-//! players' asks with one address, whoever plays, and so do all others behind that proxy.
+//! players' asks with one address for all of them, and so does each other plugin behind that proxy.
 //!
 //! Between two samples a question costs nothing. A service with few questions has all of them in the sample. Of an address
 //! the sample keeps a hash only: which address it is, `watch` shows.

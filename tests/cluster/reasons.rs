@@ -52,7 +52,7 @@ fn expect_well(node: &Node, number: u32) {
 /// It said "the state is being loaded: wait until that is done", for as long as nobody answered, and not where it listens.
 /// Wants no Redis.
 #[test]
-fn a_node_whose_store_has_never_answered_says_so() {
+fn a_node_that_its_store_has_never_answered_says_so() {
     let node = Node::start("redis://127.0.0.1:1", &[]);
     let told = "the state cannot be loaded: the store at 127.0.0.1:1 cannot be reached";
     wait_until("it says why", || node.readiness().json()["message"].as_str().unwrap_or_default().starts_with(told));

@@ -37,7 +37,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// Requires that the start has told of the older store by its commit and its count of cooldowns, that the metric has
-/// fallen, and that whoever voted since may vote again.
+/// fallen, and that an address with a later vote may vote again.
 #[track_caller]
 fn expect_older(server: &Server, older: &Ledger, copied: u64, [newest, shown]: [u64; 2], what: &str) {
     let (at, commit) = taken_up(server);

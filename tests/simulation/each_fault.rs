@@ -80,6 +80,12 @@ fn server(id: u32, token: &str) -> Event {
     Event::Server(ServerId(id), Token::new(token).expect("a token"))
 }
 
+/// Writes the store anew with these rows, in slices of so many.
+fn renew(store: &mut dyn Store, rows: &Rows, slice_rows: usize) -> Result<(), StoreError> {
+    let visit = |visit: &mut VoteVisitor<'_>| rows.votes().for_each(visit);
+    store.renew(&StoreContent { servers: &rows.servers(), votes: &visit, slice_rows }, &note())
+}
+
 fn seam(disk: Disk) -> Arc<SimulatedDisk> {
     SimulatedDisk::holding(disk, Arc::new(Clocks::at(i64::from(AT) * 1_000)))
 }
@@ -278,10 +284,8 @@ impl Owner {
     /// Tries once to write the store anew.
     fn renew(&mut self) -> Result<Option<()>, Killed> {
         let rows = self.acknowledged.clone();
-        let visit = |visit: &mut VoteVisitor<'_>| rows.votes().for_each(visit);
         // Votes of more slices than one.
-        let content = StoreContent { servers: &rows.servers(), votes: &visit, slice_rows: 5 };
-        let tried = self.store().renew(&content, &note());
+        let tried = renew(self.store(), &rows, 5);
         let renewed = self.told(tried)?;
         if renewed.is_some() {
             self.doubtful = None;

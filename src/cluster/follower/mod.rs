@@ -446,8 +446,7 @@ impl Follower {
             return;
         }
         self.next_tick_ms = now.monotonic_ms + TICK_MS;
-        self.live.ended_log.tell(self.live.counters.ended(), now.monotonic_ms);
-        self.live.board.sample_questions(now.monotonic_ms);
+        self.live.tend(now.monotonic_ms);
         self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
     }
 }

@@ -17,7 +17,7 @@ use std::process::Command;
 /// What the site itself says.
 const REST: &str = "respond \"<h1>The site</h1>\"";
 
-/// Marks of a line that stands outside of `handle` only, and of one whose module not every package has.
+/// Marks of a line that stands outside of `handle` only, and of a line that needs a module which not every package has.
 const MARKS: [char; 2] = [OUTSIDE, OPTIONAL];
 const OUTSIDE: char = '^';
 const OPTIONAL: char = '?';

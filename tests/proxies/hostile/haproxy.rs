@@ -35,8 +35,8 @@ const LISTEN: char = '=';
 const PAGE: &str = "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<h1>Sorry</h1>";
 
 /// An agent that nobody is, and what it would be asked, for engine N.
-const SPOE: &str = "[siteN]\nspoe-agent siteN\n    groups who\n    use-backend agents\n    timeout hello 50ms\n    \
-    timeout idle 1s\n    timeout processing 50ms\nspoe-group who\n    messages who\nspoe-message who\n    args src\n";
+const SPOE: &str = "[siteN]\nspoe-agent siteN\n    groups askers\n    use-backend agents\n    timeout hello 50ms\n    \
+    timeout idle 1s\n    timeout processing 50ms\nspoe-group askers\n    messages asker\nspoe-message asker\n    args src\n";
 
 /// Lines that HAProxy takes only in a section without `balance`, or without another filter.
 const ALONE: &[&str] = &["option transparent", "filter fcgi-app"];

@@ -3,13 +3,16 @@
 
 use super::{
     AT, Change, Disk, Event, Faults, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, UnixSeconds, note,
-    open, seam, server, vote,
+    open, renew, seam, server, vote,
 };
 use crate::simulation::seam::At;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use vote_status::store::Store;
 use vote_status::store::embedded::EmbeddedStore;
-use vote_status::store::{Store, StoreContent, VoteVisitor};
+
+/// All votes of these tests are in one slice of a store that is written anew.
+const SLICE_ROWS: usize = 64;
 
 /// A store with these votes on a disk of its own; what is in its files once it is closed, with the store and the note.
 fn written(votes: std::ops::Range<u32>) -> (Vec<u8>, Vec<u8>) {
@@ -219,7 +222,7 @@ fn a_link_stays_one_at_any_kill_of_a_store_that_is_written_anew_behind_it() {
         disk.locked().faults.syncs_fail = 1;
         store.commit(&[Event::Vote(vote(99, 99))], &note()).expect_err("its sync fails");
         disk.locked().faults.kill = Some(Kill::AtOperation(at));
-        let renewed = renew(&mut store, &rows(0..30));
+        let renewed = renew(&mut store, &rows(0..30), SLICE_ROWS);
         let is_over = !disk.locked().is_dead();
         disk.locked().die();
         drop(store);
@@ -266,11 +269,6 @@ fn a_store_with_a_missing_part_is_read_or_refused() {
     assert_eq!(read(&disk).expect("it is read"), rows(0..30));
 }
 
-fn renew(store: &mut dyn Store, kept: &Rows) -> Result<(), StoreError> {
-    let visit = |visit: &mut VoteVisitor<'_>| kept.votes().for_each(visit);
-    store.renew(&StoreContent { servers: &kept.servers(), votes: &visit, slice_rows: 64 }, &note())
-}
-
 /// Regression: a process whose disk had failed wrote its store anew over six votes that another one had acknowledged.
 #[test]
 fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not() {
@@ -296,19 +294,19 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     disk.locked().replace(STORE, &foreign);
     store.commit(&[Event::Vote(vote(3, 3))], &note()).expect_err("nothing in the file counts");
     for _ in 0..3 {
-        let refused = renew(&mut store, &rows(0..3));
+        let refused = renew(&mut store, &rows(0..3), SLICE_ROWS);
         assert!(matches!(refused, Err(StoreError::InUse(_))), "{refused:?}");
         assert_eq!(disk.locked().content(STORE), Some(foreign.clone()), "it is written to");
     }
     // An older copy of the own file is written anew.
     disk.locked().replace(STORE, &before[0].1);
-    renew(&mut store, &rows(0..3)).expect("it is written anew");
+    renew(&mut store, &rows(0..3), SLICE_ROWS).expect("it is written anew");
     drop(store);
     assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
 }
 
-/// A store with one vote whose file is closed behind a failure, and opened again by the next change; with a copy of before
-/// that vote.
+/// A store with one vote. A failure has closed its file, and the next change opens it again. Gives a copy of before that vote
+/// too.
 fn with_closed_file() -> (Arc<SimulatedDisk>, EmbeddedStore, Vec<u8>) {
     let disk = disk_with(&[]);
     let mut store = open(&disk).expect("it is made");
@@ -330,7 +328,7 @@ fn an_older_copy_in_a_file_that_is_closed_is_written_anew() {
     disk.locked().replace(STORE, &older);
     let refused = store.commit(&[Event::Vote(vote(3, 3))], &note());
     assert!(refused.is_err() && store.is_void(), "it is taken");
-    renew(&mut store, &rows(0..1)).expect("it is written anew");
+    renew(&mut store, &rows(0..1), SLICE_ROWS).expect("it is written anew");
     drop(store);
     assert_eq!(read(&disk).expect("it is whole"), rows(0..1));
 }
@@ -449,7 +447,7 @@ fn a_copy_with_a_failed_commit_takes_the_place_of_no_later_one() {
     let held = read(&disk_with(&[(STORE, &copy)])).expect("the copy is whole");
     assert_eq!(held.votes().count(), 2, "the copy has what had failed: {held:?}");
     let kept = Rows::new(vec![server(1, "one"), Event::Vote(vote(1, 1))]);
-    renew(&mut store, &kept).expect("it is written anew");
+    renew(&mut store, &kept, SLICE_ROWS).expect("it is written anew");
     store.commit(&[Event::Vote(vote(3, 3))], &note()).expect("it is taken");
     drop(store);
     expect_refused(&disk, &copy);
