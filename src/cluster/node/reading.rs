@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
 use crate::cluster::entry::EntryId;
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
 use crate::cluster::wire::fact::{Fact, Record, Said};
@@ -31,6 +32,8 @@ enum ReadingStep {
 
 /// A reading under way.
 pub(super) struct StateReading {
+    /// Why it is read.
+    pub(super) cause: RebuildCause,
     /// What is to be shown.
     pub(super) state: FullState,
     /// What is known besides.
@@ -38,6 +41,8 @@ pub(super) struct StateReading {
     /// How far it goes.
     pub(super) position: Last,
     cursor: EntryId,
+    /// Entries that are asked for at once.
+    entries_max: usize,
     step: ReadingStep,
     servers: Vec<ServerId>,
     /// How many servers' votes were asked for, and how many have come.
@@ -65,10 +70,23 @@ pub(super) enum ReadingProgress {
 
 impl StateReading {
     /// One that has asked nothing yet.
-    pub(super) fn new(shown: &CooldownView) -> Self {
+    pub(super) fn new(cause: RebuildCause, shown: &CooldownView, entries_max: usize) -> Self {
         let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
         let (known, position, cursor, servers, asked, answered, voted, unreadable) = Default::default();
-        Self { state, known, position, cursor, step: ReadingStep::Meta, servers, asked, answered, voted, unreadable }
+        Self {
+            cause,
+            state,
+            known,
+            position,
+            cursor,
+            entries_max,
+            step: ReadingStep::Meta,
+            servers,
+            asked,
+            answered,
+            voted,
+            unreadable,
+        }
     }
 
     /// What to ask now. Several servers' votes are asked for at once; all else one by one.
@@ -83,7 +101,7 @@ impl StateReading {
                 servers.iter().map(|server| StoreQuestion::Votes(*server, live_after)).collect()
             }
             ReadingStep::Gone(parts) => vec![StoreQuestion::Gone(bounds.records_max, *parts)],
-            ReadingStep::Log => vec![StoreQuestion::Log(self.cursor, bounds.entries_max, None)],
+            ReadingStep::Log => vec![StoreQuestion::Log(self.cursor, self.entries_max, None)],
             ReadingStep::Check => vec![StoreQuestion::Head(self.position)],
         }
     }
@@ -128,7 +146,7 @@ impl StateReading {
                 self.step = if members < bounds.records_max { ReadingStep::Log } else { ReadingStep::Gone(parts + 1) };
             }
             (ReadingStep::Log, StoreReply::Log(lines)) => {
-                let is_all = lines.len() < bounds.entries_max;
+                let is_all = lines.len() < self.entries_max;
                 if !self.follow(lines, cooldown, now) {
                     return ReadingProgress::Torn;
                 }
