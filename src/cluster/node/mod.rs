@@ -32,7 +32,7 @@ mod feed;
 mod giving;
 mod knowledge;
 mod others;
-mod reading;
+pub(super) mod reading;
 mod share;
 #[cfg(test)]
 mod tests;
