@@ -636,10 +636,11 @@ local function node(keys, args)
   local forget = { 'HDEL', nodes, unpack(args, 6) }
   local record = { 'HSET', nodes, name, table.concat({ 'v2', counter, owed, word, said }, ';') }
   ask_rights({ record, #forget > 2 and forget or nil })
+  ask(unpack(record))
+  -- A node that leaves forgets itself.
   if #forget > 2 then
     ask(unpack(forget))
   end
-  ask(unpack(record))
   return { word, last, VERSION, unpack(ask('HGETALL', nodes)) }
 end
 

@@ -51,6 +51,11 @@ impl<P> StoreConnection<P> {
         self.state == ConnectionState::Up
     }
 
+    /// Whether it is being made.
+    pub(super) fn is_opening(&self) -> bool {
+        matches!(self.state, ConnectionState::Opening { .. })
+    }
+
     /// Whether it is to be made now. It is being made then.
     pub(super) fn opens(&mut self, now_ms: u64, patience_ms: u64) -> bool {
         let is_due = matches!(self.state, ConnectionState::Down { retry_at_ms } if now_ms >= retry_at_ms);

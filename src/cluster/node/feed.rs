@@ -22,6 +22,8 @@ pub(super) enum FeedPurpose {
     Beat,
     /// How this node stands, and the others do.
     Record,
+    /// That this node leaves.
+    Leave,
     /// A piece of the whole state.
     Read,
     /// What the log has more.
@@ -31,7 +33,7 @@ pub(super) enum FeedPurpose {
 }
 
 impl NodeMachine {
-    fn ask_feed(&mut self, question: StoreQuestion, purpose: FeedPurpose, now_ms: u64) {
+    pub(super) fn ask_feed(&mut self, question: StoreQuestion, purpose: FeedPurpose, now_ms: u64) {
         let wait_ms = if let StoreQuestion::Log(_, _, Some(block_ms)) = &question { *block_ms } else { 0 };
         let deadline_ms = now_ms + self.bounds.patience_ms + wait_ms;
         self.feed.asked.push_back(Asked { purpose, deadline_ms });
@@ -44,7 +46,8 @@ impl NodeMachine {
 
     pub(super) fn drop_feed(&mut self, now_ms: u64) {
         self.entries_max = (self.entries_max / 2).max(self.bounds.entries_min);
-        self.feed.drop(now_ms, &self.bounds);
+        let asked = self.feed.drop(now_ms, &self.bounds);
+        self.has_left |= asked.iter().any(|asked| matches!(asked.purpose, FeedPurpose::Leave));
         if self.is_loaded && matches!(self.phase, FeedPhase::Loading(_)) {
             self.note_doubt(RebuildCause::History);
         }
@@ -151,6 +154,7 @@ impl NodeMachine {
                 _ => {}
             },
             FeedPurpose::Record => self.take_records(answer.reply, now_ms),
+            FeedPurpose::Leave => self.has_left = true,
             FeedPurpose::Read => self.take_piece(answer.reply, now_ms),
             FeedPurpose::Log => self.take_log(answer.reply, now_ms),
             FeedPurpose::Give(batch) => self.take_given(&batch, answer.reply, now_ms),

@@ -18,7 +18,7 @@ use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::StoreAnswer;
 use crate::cluster::wire::fact::Said;
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::StoreQuestion;
+use crate::cluster::wire::question::{OwnRecord, StoreQuestion};
 use crate::store::Event;
 use crate::vote::id::ServerId;
 use crate::vote::settings::Settings;
@@ -195,6 +195,7 @@ pub struct NodeMachine {
     /// Entries that are asked for at once now: see [`Bounds::entries_max`].
     entries_max: usize,
     is_at_end: bool,
+    has_left: bool,
     unseen: Vec<UnseenEntry>,
     phase: FeedPhase,
     /// Whether a state was read.
@@ -241,6 +242,7 @@ impl NodeMachine {
         Self {
             entries_max: bounds.entries_max,
             is_at_end: false,
+            has_left: false,
             bounds,
             settings,
             name,
@@ -292,7 +294,7 @@ impl NodeMachine {
         let pending = self.pending.first_key_value().map(|(_, first)| first.deadline_ms);
         let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, FeedPhase::Judging);
         let heartbeat = says.then_some(self.heartbeat_at_ms);
-        let votes_due = if self.is_loaded { self.votes.due_ms() } else { None };
+        let votes_due = if self.is_loaded || self.feed.is_up() { self.votes.due_ms() } else { None };
         // A paused process is known by inputs that did not come.
         let alive = self.input_at_ms.map(|at_ms| at_ms + self.bounds.pause_max_ms / 2);
         let all = [self.feed.due_ms(), votes_due, votes_heartbeat, pending, heartbeat, alive];
@@ -348,7 +350,7 @@ impl NodeMachine {
     /// A caller wants a change. It is told by its number, which is greater than that of any before, what became of it.
     pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
-        match self.refusal(changes::is_vote(&change), now_ms) {
+        match self.refusal(changes::is_vote(&change), now_ms).filter(|_| !self.may_wait(now_ms)) {
             Some(why) => self.outputs.push(Output::Answer(caller, ChangeOutcome::Unavailable(why))),
             None => {
                 let bits = self.draw();
@@ -358,6 +360,38 @@ impl NodeMachine {
             }
         }
         self.proceed(now_ms);
+    }
+
+    /// Whether a change waits, within its deadline, for what is over in a moment: for other nodes after a start, or for a
+    /// connection that is being made.
+    fn may_wait(&self, now_ms: u64) -> bool {
+        self.closed(now_ms).is_none()
+            && self.pending.len() < self.bounds.changes_max
+            && match self.standing() {
+                NodeStanding::Waiting => true,
+                NodeStanding::Following => self.votes.is_opening(),
+                _ => false,
+            }
+    }
+
+    /// The process ends: the record of a node that owes nothing goes, so that no other one waits for it.
+    pub fn leave(&mut self, now_ms: u64) {
+        if let Some(store) = self.store.clone().filter(|_| self.feed.is_up() && self.is_loaded)
+            && self.standing() == NodeStanding::Following
+        {
+            let (name, count) = (self.name.clone(), self.count + 1);
+            let record = OwnRecord { forgotten: vec![name.clone()], name, count, owed: 0 };
+            (self.count, self.heartbeat_at_ms) = (count, u64::MAX);
+            self.ask_feed(StoreQuestion::Node(store, self.newest(), record), feed::FeedPurpose::Leave, now_ms);
+        } else {
+            self.has_left = true;
+        }
+    }
+
+    /// Whether there is nothing to wait for before the process ends.
+    #[must_use]
+    pub const fn has_left(&self) -> bool {
+        self.has_left
     }
 
     /// What the store says of itself has changed: it may lack what it had. It is read whole.
@@ -400,6 +434,11 @@ impl NodeMachine {
     /// Why a vote or another change is refused now; `None` where it is made.
     #[must_use]
     pub fn refusal(&self, is_vote: bool, now_ms: u64) -> Option<String> {
+        self.closed(now_ms).or_else(|| self.not_settled(is_vote))
+    }
+
+    /// Why no change may be made, however this node stands with the store.
+    fn closed(&self, now_ms: u64) -> Option<String> {
         if self.resumed_at_ms.is_some_and(|at_ms| now_ms < at_ms + self.bounds.waking_ms) {
             return Some("PAUSED process: it stood still a moment ago".to_owned());
         }
@@ -409,6 +448,10 @@ impl NodeMachine {
         if self.is_foreign {
             return Some("FUNCTIONS of another version are in the store".to_owned());
         }
+        None
+    }
+
+    fn not_settled(&self, is_vote: bool) -> Option<String> {
         let why = match self.standing() {
             NodeStanding::Away(_) => "UNREACHABLE store: it is not followed".to_owned(),
             NodeStanding::Judging => "UNSETTLED store: it is not known yet whether it has lost anything".to_owned(),

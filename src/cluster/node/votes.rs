@@ -2,7 +2,7 @@
 
 use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
-use super::{NodeLine, NodeMachine, Output, UnseenEntry};
+use super::{NodeLine, NodeMachine, NodeStanding, Output, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
@@ -51,7 +51,8 @@ impl NodeMachine {
 
     pub(super) fn proceed_votes(&mut self, now_ms: u64) {
         self.end_late(now_ms);
-        if !self.is_loaded {
+        // The first vote may come as soon as a state is shown.
+        if !self.is_loaded && !self.feed.is_up() {
             return;
         }
         if self.votes.opens(now_ms, self.bounds.connect_ms) {
@@ -61,7 +62,7 @@ impl NodeMachine {
             self.outputs.push(Output::Close(NodeLine::Votes));
             self.drop_votes(now_ms);
         }
-        if !self.votes.is_up() {
+        if !self.votes.is_up() || !self.is_loaded {
             return;
         }
         let is_fresh = self.votes.heard_ms().is_some_and(|heard_ms| now_ms < heard_ms + self.bounds.heartbeat_ms);
@@ -86,6 +87,9 @@ impl NodeMachine {
     }
 
     fn begin_changes(&mut self, now_ms: u64) {
+        if self.standing() == NodeStanding::Waiting {
+            return;
+        }
         for caller in std::mem::take(&mut self.queued) {
             if let Some(pending) = self.pending.get_mut(&caller) {
                 let next = pending.begin();

@@ -56,6 +56,8 @@ use watched::EventObserver;
 
 /// Changes that are asked of the store at once: commands are taken up to this, a command's own past it.
 const CHANGES_MAX: usize = 1_024;
+/// The store is told that the node leaves within so long, in milliseconds, or not at all.
+const LEAVE_MAX_MS: u64 = 500;
 /// The store's clock moves by more than this only where it was set, in microseconds.
 const STEP_US: u64 = 500_000;
 /// The time of the service is not corrected by less than this, in microseconds.
@@ -221,6 +223,12 @@ impl NodeRecorder {
     /// Works until no command comes any more and every one is answered.
     pub fn run(mut self) {
         while !(self.is_ending && self.queue.is_empty() && self.commands.changes_len() == 0) {
+            self.round();
+        }
+        let until_ms = self.now_ms() + LEAVE_MAX_MS;
+        self.machine.leave(self.now_ms());
+        self.carry_out();
+        while !self.machine.has_left() && self.now_ms() < until_ms {
             self.round();
         }
         // A line that waits for an answer ends at once.
