@@ -234,6 +234,12 @@ impl NodeMachine {
                 }
                 self.look_at_others();
             }
+            // The judgement says which store it is.
+            StoreReply::Refused(StoreRefusal { kind: RefusalKind::OtherStore, .. })
+                if !matches!(self.phase, FeedPhase::Loading(_)) =>
+            {
+                self.judge();
+            }
             StoreReply::Refused(StoreRefusal { kind: RefusalKind::OtherStore | RefusalKind::Elsewhere, text }) => {
                 self.give_up(Unfit::Refused(text), now_ms);
             }

@@ -186,16 +186,17 @@ impl<'k> Join<'k> {
     }
 
     fn take_away_vote(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
-        if self.is_over(at) {
-            return;
-        }
-        if self.known.gone_votes.insert((at, server, address)) {
-            self.fresh.push(Said { server, fact: Fact::VoteGone(at, address) });
-        }
+        self.note_vote_gone(server, at, address);
         let pair = Pair { server, address };
-        if self.held(pair) == Some(at) {
+        if self.held(pair) == Some(at) && !self.is_over(at) {
             self.overlay.changed.insert(pair, None);
             self.events.push(Event::VoteRemoved(StoredVote { pair, voted_at: at }));
+        }
+    }
+
+    fn note_vote_gone(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
+        if !self.is_over(at) && self.known.gone_votes.insert((at, server, address)) {
+            self.fresh.push(Said { server, fact: Fact::VoteGone(at, address) });
         }
     }
 
@@ -256,8 +257,8 @@ impl<'k> Join<'k> {
         match self.held(pair) {
             Some(held) if held == at => return,
             Some(held) if held > at => return self.take_away_vote(server, at, address),
-            // Where the new vote is as late as the end of the earlier one, that one ended by itself.
-            Some(held) if self.cooldown.expires_at(held) > at => self.take_away_vote(server, held, address),
+            // It takes the place of that one. Where it is as late as the end of the earlier one, that one ended by itself.
+            Some(held) if self.cooldown.expires_at(held) > at => self.note_vote_gone(server, held, address),
             Some(_) | None => {}
         }
         self.overlay.changed.insert(pair, Some(at));

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
 use crate::cluster::entry::EntryId;
+use crate::cluster::keys;
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
@@ -138,7 +139,8 @@ impl StateReading {
                 self.count_votes();
             }
             (ReadingStep::Votes, StoreReply::Refused(refusal)) if refusal.text.starts_with("WRONGTYPE") => {
-                self.unreadable.push(format!("the votes of server {}: {}", self.servers[self.answered], refusal.text));
+                let key = keys::claims(self.servers[self.answered]);
+                self.unreadable.push(format!("{key} ({})", refusal.text));
                 self.count_votes();
             }
             (ReadingStep::Gone(parts), StoreReply::Gone(gone, members)) => {
@@ -188,7 +190,7 @@ impl StateReading {
         for (server, record) in servers {
             match record {
                 Some(record) => said.push(Said { server, fact: Fact::Listed(record) }),
-                None => self.unreadable.push(format!("the record of server {server}")),
+                None => self.unreadable.push(format!("{} {server}", keys::DIRECTORY)),
             }
         }
         let _of_the_store = self.join(said, cooldown, now);
@@ -252,10 +254,20 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
     entry.last.n == position.n + 1 && entry.before == position.mark()
 }
 
+/// Whether a later vote of the same entry takes the place of the vote that this fact takes away.
+fn is_replaced(fact: &EntryFact, facts: &[EntryFact]) -> bool {
+    let EntryFact::Other(Said { server, fact: Fact::VoteGone(gone_at, gone) }) = fact else { return false };
+    facts.iter().any(|fact| {
+        matches!(fact, EntryFact::Vote(of, at, address) if (of, address) == (server, gone) && at > gone_at)
+    })
+}
+
 /// Joins what an entry says. Gives it as facts: a vote is of the present listing.
 pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said> {
+    // A vote takes the place of the one that was taken away for it: what is shown changes once.
+    let (replaced, facts): (Vec<_>, Vec<_>) = facts.iter().cloned().partition(|fact| is_replaced(fact, &facts));
     let mut taken = Vec::new();
-    for fact in facts {
+    for fact in facts.into_iter().chain(replaced) {
         let said = match fact {
             EntryFact::Other(said) => said,
             EntryFact::Vote(server, at, address) => {
@@ -273,6 +285,7 @@ pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said
 mod tests {
     use super::{ReadingProgress, StateReading};
     use crate::cluster::entry::EntryId;
+use crate::cluster::keys;
     use crate::cluster::node::bounds::Bounds;
     use crate::cluster::reason::RebuildCause;
     use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};

@@ -531,7 +531,7 @@ impl NodeRecorder {
                 self.status.feed_reason.note(None, now_ms, MEANWHILE);
             }
             Note::Unreadable(what) => {
-                log::error!("{what} cannot be read at {store}, and is not shown; put the key right, or UNLINK it");
+                log::error!("{what} cannot be read at {store}, and its votes are not shown; put the key right, or UNLINK it");
             }
             Note::Strange(id) => {
                 if self.status.strange.get() == 0 {
@@ -551,9 +551,12 @@ impl NodeRecorder {
                     "what the store had lost is given back: {restored} facts taken and {refused} refused since the start"
                 );
             }
-            Note::Refused(why) => log::error!(
-                "what {store} has lost cannot be given back yet: {why}; it is known to nodes alone, and lost with the last of them: do not restart this node"
-            ),
+            Note::Refused(why) => {
+                let owed = self.machine.owed_len();
+                log::error!(
+                    "lost votes cannot be given back yet: {store} refuses: {why}; {owed} votes and servers are known to nodes alone, and lost with the last of them: do not restart this node"
+                );
+            }
             Note::SetAside(server, why) => log::error!(
                 "the votes of server {server} cannot be given back to {store}: {why}; put the key right, or UNLINK it"
             ),
