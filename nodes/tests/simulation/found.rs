@@ -30,7 +30,7 @@ const OF_NODES: [(Plant, Option<u64>); 18] = [
     (Plant::ShortSilence, None),
     (Plant::VoteIsNotFound, None),
     (Plant::ServersAreMissing, Some(0)),
-    (Plant::EntryIsLost, Some(278)),
+    (Plant::EntryIsLost, Some(935)),
 ];
 
 /// Faults of the functions: a name, the seed, a place that is there once, and what is planted there.
@@ -72,7 +72,7 @@ const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
         "if false then",
     ),
     ("a call is made however late it comes", Some(638), "now_ms > tonumber(until_ms)", "false"),
-    ("a cancellation ends another vote", Some(67), "if not held or text(held) ~= said then", "if not held then"),
+    ("a cancellation ends another vote", Some(110), "if not held or text(held) ~= said then", "if not held then"),
     ("stamps go by the clock", Some(3), "(math.floor(known / STAMP_STEP) + 1) * STAMP_STEP", "0"),
     ("an entry does not tell of a removal", Some(0), "tell(call, call.server, 'x', listing)", ""),
     ("an entry does not tell of a cancellation", Some(0), "tell(call, call.server, 'c', address .. ':' .. said)", ""),

@@ -157,7 +157,8 @@ impl<'f> World<'f> {
     pub(crate) fn start(&mut self, host: usize) {
         self.processes += 1;
         let seed = [self.random.next(), self.random.next()];
-        let bounds = Bounds { entries_max: 40, servers_max: 2, records_max: 5, facts_max: 16, ..Bounds::USUAL };
+        let bounds =
+            Bounds { entries_max: 40, entries_min: 4, servers_max: 2, records_max: 5, facts_max: 16, ..Bounds::USUAL };
         let bounds = self.plant.map_or(bounds.clone(), |plant| plant.bounds(bounds));
         let disk = self.hosts[host].disk.clone();
         let process = Process::start(self.processes, bounds, self.settings, disk, seed);

@@ -257,9 +257,9 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
 /// Whether a later vote of the same entry takes the place of the vote that this fact takes away.
 fn is_replaced(fact: &EntryFact, facts: &[EntryFact]) -> bool {
     let EntryFact::Other(Said { server, fact: Fact::VoteGone(gone_at, gone) }) = fact else { return false };
-    facts.iter().any(|fact| {
-        matches!(fact, EntryFact::Vote(of, at, address) if (of, address) == (server, gone) && at > gone_at)
-    })
+    facts
+        .iter()
+        .any(|fact| matches!(fact, EntryFact::Vote(of, at, address) if (of, address) == (server, gone) && at > gone_at))
 }
 
 /// Joins what an entry says. Gives it as facts: a vote is of the present listing.
@@ -285,7 +285,6 @@ pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said
 mod tests {
     use super::{ReadingProgress, StateReading};
     use crate::cluster::entry::EntryId;
-use crate::cluster::keys;
     use crate::cluster::node::bounds::Bounds;
     use crate::cluster::reason::RebuildCause;
     use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};

@@ -369,7 +369,7 @@ mod tests {
             .expect("there is room");
         let mut commands = Commands::default();
         let decided = commands.take(requests.recv().expect("it is there"), &CooldownTable::default().view(), NOW, 0);
-        let decided = decided.err().expect("there is nothing to end");
+        let Err(decided) = decided else { panic!("there is nothing to end") };
         (decided.respond)(decided.reply);
         assert_eq!(answers.recv(), Ok(Reply::CancelledAll(0)));
     }

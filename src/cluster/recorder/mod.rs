@@ -46,8 +46,6 @@ use crate::vote::settings::Settings;
 
 mod commands;
 mod notes;
-#[cfg(test)]
-mod tests;
 mod watched;
 
 use commands::{Commands, DecidedCommand};
@@ -531,7 +529,9 @@ impl NodeRecorder {
                 self.status.feed_reason.note(None, now_ms, MEANWHILE);
             }
             Note::Unreadable(what) => {
-                log::error!("{what} cannot be read at {store}, and its votes are not shown; put the key right, or UNLINK it");
+                log::error!(
+                    "{what} cannot be read at {store}, and its votes are not shown; put the key right, or UNLINK it"
+                );
             }
             Note::Strange(id) => {
                 if self.status.strange.get() == 0 {
