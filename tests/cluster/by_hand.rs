@@ -3,11 +3,10 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::resp::{Redis, Value};
-use crate::util::ledger::address;
 use crate::util::time::now_unix;
-use std::net::IpAddr;
 use vote_status::cluster::address::StoreAddress;
 use vote_status::cluster::admin::{self, Filled, Filling};
+use vote_status::cluster::entry::member;
 use vote_status::cluster::functions::{self, CODE, LIBRARY};
 use vote_status::cluster::mirror::Mirror;
 use vote_status::cluster::primary::Primary;
@@ -16,7 +15,7 @@ use vote_status::store::StoredVote;
 use vote_status::vote::address::VoterAddress;
 use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::ipv4::Ipv4;
-use vote_status::vote::ipv6::Ipv6Prefix;
+use vote_status::vote::ipv6::{Ipv6Network, Ipv6Prefix};
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::UnixSeconds;
 
@@ -36,10 +35,14 @@ fn token(text: &str) -> Token {
     Token::new(text).expect("a token")
 }
 
-/// The vote of the `nth` voter.
+/// The address of the `nth` voter: of seven one has an IPv6 network.
+fn voter(nth: u32) -> VoterAddress {
+    if nth % 7 == 0 { VoterAddress::V6(Ipv6Network(nth.into())) } else { VoterAddress::V4(Ipv4(nth)) }
+}
+
+/// Its vote.
 fn vote(server: u32, nth: u32, voted_at: i64) -> StoredVote {
-    let IpAddr::V4(ip) = address(nth) else { panic!("an IPv4 address") };
-    let pair = Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(ip.to_bits())) };
+    let pair = Pair { server: ServerId(server), address: voter(nth) };
     StoredVote { pair, voted_at: UnixSeconds(u32::try_from(voted_at).expect("a second")) }
 }
 
@@ -87,8 +90,7 @@ fn a_filled_store_is_read_as_it_was_filled_and_followed() {
     let mut redis = engine.connect();
     for nth in 1_001..=1_003 {
         redis.ask(&["XADD", KEYS[0], "*", "message", "hello"]);
-        let IpAddr::V4(ip) = address(nth) else { panic!("an IPv4 address") };
-        let said = change(&mut redis, 5, "vs3_vote", "abc", &["cast", "", &ip.to_bits().to_string()]);
+        let said = change(&mut redis, 5, "vs3_vote", "abc", &["cast", "", &member(voter(nth))]);
         assert_eq!(said.list()[1].text(), "recorded", "{said:?}");
     }
     mirror.advance(Some(n + 1)).expect("the log goes on");
