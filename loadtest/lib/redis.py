@@ -161,7 +161,7 @@ def fill_for_nodes(redis, votes, servers):
             head = f"*{2 + len(pairs)}\r\n$4\r\nZADD\r\n${len(key)}\r\n{key}\r\n".encode()
             others = [
                 command("PEXPIRE", key, (COOLDOWN_SECONDS + 60) * 1000),
-                command("HSET", "vs:{0}:dir", server, f"v1;{token}"),
+                command("HSET", "vs:{0}:dir", server, f"v2;{0:016}-{server:016x};0;{token}"),
                 command("HSET", "vs:{0}:tok", token, server),
             ]
             try:

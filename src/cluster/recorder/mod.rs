@@ -52,6 +52,8 @@ use commands::{Commands, DecidedCommand};
 use notes::{MEANWHILE, NOT_READY, WITHOUT_VOTES};
 use watched::EventObserver;
 
+/// Messages that are taken in one round.
+const MESSAGES_MAX: usize = 256;
 /// Changes that are asked of the store at once: commands are taken up to this, a command's own past it.
 const CHANGES_MAX: usize = 1_024;
 /// The store is told that the node leaves within so long, in milliseconds, or not at all.
@@ -236,7 +238,13 @@ impl NodeRecorder {
     /// Takes what has come, or time that has passed, and does what the machine makes of it.
     fn round(&mut self) {
         match self.messages.recv_timeout(self.pause()) {
-            Ok(message) => self.take(message),
+            Ok(message) => {
+                self.take(message);
+                // What has come besides shares the rest of the round.
+                for message in self.messages.try_iter().take(MESSAGES_MAX).collect::<Vec<_>>() {
+                    self.take(message);
+                }
+            }
             Err(RecvTimeoutError::Timeout) => {
                 self.machine.tick(self.now_ms());
                 self.carry_out();
