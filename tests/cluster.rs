@@ -10,6 +10,7 @@ mod bootstrap;
 mod check;
 mod checker;
 mod clock;
+mod connections;
 mod directory;
 mod functions;
 mod given_back;
