@@ -7,6 +7,7 @@
 
 mod access;
 mod bootstrap;
+mod by_hand;
 mod check;
 mod checker;
 mod clock;

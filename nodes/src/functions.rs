@@ -13,9 +13,9 @@ use crate::sha1::sha1hex;
 use crate::store::{Refusal, Store};
 
 /// The functions of the service, as the nodes load them.
-pub const CODE: &str = include_str!("../../src/cluster/facts.lua");
+pub const CODE: &str = include_str!("../../src/cluster/functions.lua");
 /// The functions of version 1.0.0, whose keys this version takes over.
-pub const CODE_OF_1_0_0: &str = include_str!("../../src/cluster/functions.lua");
+pub const CODE_OF_1_0_0: &str = include_str!("../tests/kept/functions-1.0.0.lua");
 /// What the library finds in the store.
 pub const PRELUDE: &str = include_str!("prelude.lua");
 

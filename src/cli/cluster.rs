@@ -3,7 +3,7 @@
 use clap::ArgMatches;
 
 use super::{CliError, Exit, cluster_check, key, one, say, store};
-use crate::cluster::{admin, offer};
+use crate::cluster::{admin, preflight};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
@@ -23,7 +23,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let minutes = u64::from(one::<Cooldown>(options, "cooldown-minutes")?.minutes());
-    let lacks = offer::look(&address).map_err(CliError::new)?;
+    let lacks = preflight::look(&address).map_err(CliError::new)?;
     if !lacks.needed.is_empty() {
         return Err(CliError::new(format_args!(
             "the store at {address} lacks what nodes need: {}",

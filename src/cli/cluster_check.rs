@@ -37,19 +37,22 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let client = ControlClient::new(options)?;
     let mut mirror = Mirror::read(&address).map_err(CliError::new)?;
+    for what in mirror.unreadable() {
+        eprintln!("warning: {what}");
+    }
     let is_json = options.get_flag("json");
     let mut last = None;
     for _ in 0..TRIES {
-        let node = node_client::digest(&client, mirror.state.position.n)?;
-        if node.store_id != mirror.state.store {
-            let (url, other, store) = (client.url(), &node.store_id, &mirror.state.store);
+        let node = node_client::digest(&client, mirror.position().n)?;
+        if node.store_id != mirror.store {
+            let (url, other, store) = (client.url(), &node.store_id, &mirror.store);
             return Err(CliError::new(format_args!(
                 "{url} follows store {other}, and the store at {address} is {store}"
             )));
         }
         mirror.advance(Some(node.n)).map_err(CliError::new)?;
         let own = mirror.digest(UnixSeconds(node.now));
-        if node.state == own && mirror.state.position.id.to_string() == node.id {
+        if node.state == own && mirror.position().id.to_string() == node.id {
             say_verdict(is_json, true, &node, &own, &[])?;
             return Ok(Exit::Success);
         }
@@ -95,7 +98,7 @@ impl fmt::Display for Difference {
 /// What differs between what the node exports and the store at the end of that.
 fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<Difference>, CliError> {
     let mut servers: BTreeMap<ServerId, Token> = BTreeMap::new();
-    let mut votes = mirror.state.full.table.view().shadow();
+    let mut votes = mirror.votes().view().shadow();
     let cooldown = mirror.cooldown;
     let now = UnixSeconds(node_client::digest(client, 0)?.now).plus(ENDING_S);
     export_reader::read(client, |held, _| {
@@ -112,7 +115,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     mirror.advance(None).map_err(CliError::new)?;
     let mut found = BTreeSet::new();
     compare_servers(&servers, mirror, &mut found);
-    let (store, mut shard) = (&mirror.state.full.table, Vec::new());
+    let (store, mut shard) = (mirror.votes(), Vec::new());
     // Once from each side: a vote that only one of the two has is found from that side alone.
     for (own, other) in [(&votes, store), (store, &votes)] {
         for index in 0..SHARDS {
@@ -130,7 +133,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
 }
 
 fn compare_servers(node: &BTreeMap<ServerId, Token>, mirror: &Mirror, found: &mut BTreeSet<Difference>) {
-    let store = &mirror.state.full.servers;
+    let store = mirror.servers();
     let listed = store.iter_after(None).map(|(server, _)| server);
     for server in node.keys().copied().chain(listed) {
         if node.get(&server) != store.token(server) {

@@ -1,16 +1,21 @@
 //! What is done to a store by hand: its id is given, and given anew once it is filled again.
 
+use std::collections::HashMap;
+
 use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
-use super::calls::{self, Change, Term};
-use super::entry::{ListingId, items, number, text};
+use super::entry::{number, text};
+use super::functions::{self, SCHEMA, SCHEMA_BEFORE};
 use super::keys;
-use super::link::LinkError;
+use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::reason::Reason;
-use super::snapshot::{self, read_prefix};
-use crate::recorder::command::ServerOutcome;
+use super::wire::answer::{StoreAnswer, StoreReply};
+use super::wire::fact::{Fact, Listing, Record};
+use super::wire::last::Last;
+use super::wire::question::{StoreCall, StoreQuestion, Terms};
+use crate::random;
 use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
@@ -28,16 +33,67 @@ pub struct Initialised {
     pub prefix: Ipv6Prefix,
 }
 
-/// Opens the store for writing by this version's functions.
+/// Asks what a node asks.
 ///
 /// # Errors
-/// Where it cannot be reached, has functions of another form, or does not let this user write.
+/// Either kind; also where a function refuses.
+pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreAnswer, LinkError> {
+    let reply = link.ask(&command(question))?;
+    match StoreAnswer::read(question, &reply) {
+        StoreAnswer { reply: StoreReply::Refused(refusal), .. } => Err(link.refused(&refusal.text)),
+        answer => Ok(answer),
+    }
+}
+
+/// A question as a command.
+pub(super) fn command(question: &StoreQuestion) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(question.words());
+    command
+}
+
+/// Opens the store for this version's functions. They are loaded only where no other version has made the keys: a store of an
+/// earlier one is taken over by a node, and its own nodes take votes until then.
+///
+/// # Errors
+/// Where it cannot be reached, has keys or functions of another form, or does not let this user write.
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     let mut primary = Primary::open(address)?;
+    let held = held(&mut primary.link)?;
+    require_schema(&primary.link, &held)?;
     primary.require_fit()?;
-    // Of a schema that this version does not know nothing is written.
-    snapshot::snap(&mut primary.link)?;
     Ok(primary)
+}
+
+/// What a store says that it is.
+struct Held {
+    /// Empty where it is none.
+    store: String,
+    schema: String,
+    cooldown_s: u64,
+    prefix: u64,
+}
+
+fn held(link: &mut StoreLink) -> Result<Held, LinkError> {
+    match ask(link, &StoreQuestion::Meta)?.reply {
+        StoreReply::Meta { store, schema, cooldown_s, prefix, .. } => Ok(Held { store, schema, cooldown_s, prefix }),
+        _ => Err(link.strange("a cooldown")),
+    }
+}
+
+/// Of a schema that this version does not know nothing is written.
+fn require_schema(link: &StoreLink, held: &Held) -> Result<(), LinkError> {
+    if held.store.is_empty() {
+        return Ok(());
+    }
+    let what = match held.schema.as_str() {
+        SCHEMA => return Ok(()),
+        SCHEMA_BEFORE => "start a node of this version, which takes it over",
+        _ => "run the version that made it, or make a new store in an empty Redis",
+    };
+    let (host, schema) = (link.host(), &held.schema);
+    let why = format!("the store at {host} has schema {schema}, and this version knows {SCHEMA}: {what}");
+    Err(LinkError::Refused(Reason::Unfit, why))
 }
 
 /// Gives the store this id, where it has none.
@@ -45,42 +101,67 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 /// # Errors
 /// As [`open`], and where it drops votes when it is full.
 pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Initialised, LinkError> {
-    let mut primary = open(address)?;
+    let mut primary = Primary::open(address)?;
     primary.check_eviction()?;
+    let held = held(&mut primary.link)?;
+    // A script that runs this before each node gets as far as the node that takes the store over.
+    if !held.store.is_empty() && held.schema == SCHEMA_BEFORE {
+        let Held { store, cooldown_s, prefix, .. } = held;
+        let prefix = read_prefix(prefix).ok_or_else(|| primary.link.strange("a prefix"))?;
+        return Ok(Initialised { is_new: false, store, cooldown_s, prefix });
+    }
+    require_schema(&primary.link, &held)?;
+    primary.require_fit()?;
     let mut question = cmd("FCALL");
-    question.arg("vote_status_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
-    let reply = primary.link.ask(&question)?;
+    question.arg("vs3_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
+    let reply = functions::call(&mut primary.link, &question)?;
     read_initialised(&reply).ok_or_else(|| primary.link.strange("an id"))
 }
 
-fn read_initialised(reply: &Value) -> Option<Initialised> {
-    let [is_new, store, cooldown_s, bits] = items(reply)? else { return None };
-    Some(Initialised {
-        is_new: number(is_new)? == 1,
-        store: text(store)?.to_owned(),
-        cooldown_s: number(cooldown_s)?,
-        prefix: read_prefix(bits)?,
-    })
+fn read_initialised(fields: &[Value]) -> Option<Initialised> {
+    let [word, store, cooldown_s, bits] = fields else { return None };
+    let is_new = match text(word)? {
+        "made" => true,
+        "has" => false,
+        _ => return None,
+    };
+    let (cooldown_s, prefix) = (number(cooldown_s)?, read_prefix(number(bits)?)?);
+    Some(Initialised { is_new, store: text(store)?.to_owned(), cooldown_s, prefix })
 }
 
-/// Servers and votes that go out in one go.
-const CALLS_AT_ONCE: usize = 1_024;
-/// While a store is being filled its id begins so: no node follows it yet.
-const FILLING: &str = "reseed-";
+fn read_prefix(bits: u64) -> Option<Ipv6Prefix> {
+    Ipv6Prefix::from_bits(u8::try_from(bits).ok()?)
+}
 
+/// Votes of a server that go out in one call.
+const VOTES_AT_ONCE: usize = 100;
+/// Votes that wait until there are so many of their server: more, and all of them go out.
+const WAITING_MAX: usize = 65_536;
+/// Servers and votes that go out in one go. The replies to them stay below the least limit that a provider may have set for
+/// replies on their way, of 256 kB.
+const FACTS_AT_ONCE: usize = 2_048;
+/// Servers that are read at once.
+const SERVERS_AT_ONCE: usize = 1_000;
 /// The id that a store gets once it is full, where it is being filled.
 #[must_use]
 pub fn filled_for(store: &str) -> Option<&str> {
-    store.strip_prefix(FILLING)
+    store.strip_prefix(&keys::filling(""))
 }
 
-/// Fills an empty store.
+/// Fills an empty store. It has servers and votes, and neither what was taken away nor the listings that the nodes know: they give
+/// all of that back once they follow the store again, and what they give outweighs what was filled in.
 pub struct Filling {
     primary: Primary,
     /// The id until it is full, and the one that it gets then.
     ids: [String; 2],
-    /// Those of servers with the token that the node has.
-    calls: Vec<(Cmd, Option<(ServerId, Token)>)>,
+    /// Servers that an earlier run has listed.
+    listed: HashMap<ServerId, Record>,
+    /// Votes that wait for others of their server, and how many they are.
+    waiting: HashMap<ServerId, Vec<Fact>>,
+    waiting_count: usize,
+    /// Calls that wait to go out together, and how many facts they have.
+    calls: Vec<(ServerId, Vec<Fact>)>,
+    facts: usize,
     filled: Filled,
 }
 
@@ -102,7 +183,7 @@ impl Filling {
     /// Where the store is not empty, or cannot be written.
     pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Self, LinkError> {
         let mut primary = open(address)?;
-        let filling = format!("{FILLING}{store}");
+        let filling = keys::filling(store);
         let held = primary.link.ask(cmd("HGET").arg(keys::META).arg("store"))?;
         if text(&held) != Some(&filling) {
             let count = primary.link.ask(cmd("EXISTS").arg(keys::META).arg(keys::DIRECTORY).arg(keys::LOG))?;
@@ -117,7 +198,10 @@ impl Filling {
             }
             init(address, &filling, cooldown_s, prefix)?;
         }
-        Ok(Self { primary, ids: [filling, store.to_owned()], calls: Vec::new(), filled: Filled::default() })
+        let listed = read_listed(&mut primary.link)?;
+        let (ids, waiting, calls, filled) =
+            ([filling, store.to_owned()], HashMap::new(), Vec::new(), Filled::default());
+        Ok(Self { primary, ids, listed, waiting, waiting_count: 0, calls, facts: 0, filled })
     }
 
     /// Adds a server.
@@ -125,10 +209,13 @@ impl Filling {
     /// # Errors
     /// Where the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
-        // The nodes that follow it take its listings over: under the earlier ones nothing was removed.
-        let (spare, listing) = (token.clone(), ListingId::draw(server.0.into()));
-        let call = Change::List { server, said: None, spare, kept: None, listing }.question(self.term());
-        self.add(call, Some((server, token.clone())))
+        if self.listed.get(&server).is_some_and(|held| held.token != *token) {
+            self.filled.refused += 1;
+            self.filled.differing.push(server);
+            return Ok(());
+        }
+        let record = Record { listing: listing(&self.primary.link, server)?, stamp: 0, token: token.clone() };
+        self.call(server, vec![Fact::Listed(record)])
     }
 
     /// Adds a vote; its server has been added before.
@@ -136,7 +223,21 @@ impl Filling {
     /// # Errors
     /// As [`Filling::server`].
     pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
-        self.add(calls::restore(self.term(), vote, None), None)
+        let server = vote.pair.server;
+        // An earlier run, or a hand, may have listed it otherwise.
+        let listing = match self.listed.get(&server) {
+            Some(record) => record.listing,
+            None => listing(&self.primary.link, server)?,
+        };
+        let votes = self.waiting.entry(server).or_default();
+        votes.push(Fact::Vote(listing, vote.voted_at, vote.pair.address));
+        self.waiting_count += 1;
+        if votes.len() == VOTES_AT_ONCE {
+            let votes = std::mem::take(votes);
+            self.waiting_count -= votes.len();
+            self.call(server, votes)?;
+        }
+        if self.waiting_count < WAITING_MAX { Ok(()) } else { self.call_waiting() }
     }
 
     /// Sends the rest, and gives the store its id: nodes follow it from now on.
@@ -144,43 +245,96 @@ impl Filling {
     /// # Errors
     /// As [`Filling::server`].
     pub fn finish(mut self) -> Result<Filled, LinkError> {
+        self.call_waiting()?;
         self.send()?;
         let [filling, store] = &self.ids;
-        let reply = self
-            .primary
-            .link
-            .ask(cmd("FCALL").arg("vote_status_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
-        if number(&reply) != Some(1) {
-            return Err(self.primary.link.strange("another id than it was filled under"));
+        let link = &mut self.primary.link;
+        let reply =
+            functions::call(link, cmd("FCALL").arg("vs3_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
+        match reply.first().and_then(text) {
+            Some("made") => Ok(self.filled),
+            _ => Err(link.strange("another id than it was filled under")),
         }
-        Ok(self.filled)
     }
 
-    /// No node follows a store while it is filled: what comes late belongs there too.
-    fn term(&self) -> Term<'_> {
-        Term { store: &self.ids[0], until_ms: None }
+    fn call_waiting(&mut self) -> Result<(), LinkError> {
+        self.waiting_count = 0;
+        for (server, votes) in std::mem::take(&mut self.waiting) {
+            if !votes.is_empty() {
+                self.call(server, votes)?;
+            }
+        }
+        Ok(())
     }
 
-    fn add(&mut self, call: Cmd, server: Option<(ServerId, Token)>) -> Result<(), LinkError> {
-        self.calls.push((call, server));
-        if self.calls.len() == CALLS_AT_ONCE { self.send() } else { Ok(()) }
+    fn call(&mut self, server: ServerId, facts: Vec<Fact>) -> Result<(), LinkError> {
+        self.facts += facts.len();
+        self.calls.push((server, facts));
+        if self.facts < FACTS_AT_ONCE { Ok(()) } else { self.send() }
     }
 
     fn send(&mut self) -> Result<(), LinkError> {
-        let (replies, lost) = self.primary.link.ask_all(self.calls.iter().map(|(call, _)| call));
-        for (reply, (_, server)) in replies.into_iter().zip(std::mem::take(&mut self.calls)) {
-            let reply = reply?;
-            // What both kinds of call answer first: 0 where something came of it.
-            match items(&reply).and_then(|fields| number(fields.first()?)) {
-                Some(0) => self.filled.taken += 1,
-                _ => self.filled.refused += 1,
-            }
-            if let Some((server, token)) = server
-                && calls::read_server(server, &reply, Some(&token)) == Some(ServerOutcome::TokenDiffers)
-            {
-                self.filled.differing.push(server);
+        self.facts = 0;
+        let calls = std::mem::take(&mut self.calls);
+        let questions = calls.iter().map(|(server, facts)| {
+            // No node follows a store while it is filled: what comes late belongs there too, and no entry has to be held.
+            let (store, last, bits) = (self.ids[0].clone(), Last::default(), random::number().cast_signed());
+            let terms = Terms { store, until_ms: None, last, bits };
+            command(&StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms))
+        });
+        let (replies, lost) = self.primary.link.ask_all(questions);
+        for (reply, (server, facts)) in replies.into_iter().zip(&calls) {
+            let link = &self.primary.link;
+            let fields = functions::answered(link, reply?)?;
+            let has_other_token = self.filled.count(facts, &fields).ok_or_else(|| link.strange("an answer"))?;
+            if has_other_token {
+                self.filled.differing.push(*server);
             }
         }
         lost.map_or(Ok(()), Err)
+    }
+}
+
+impl Filled {
+    /// Counts what became of some facts. Says whether their server has another token than was given; `None` for a reply that makes
+    /// no sense.
+    fn count(&mut self, facts: &[Fact], fields: &[Value]) -> Option<bool> {
+        let [word, _last, pairs @ ..] = fields else { return None };
+        let pairs = pairs.chunks_exact(2).map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
+        // The naming of a listing is no fact.
+        let pairs: Vec<_> = pairs.filter(|pair| !matches!(pair, Some(("ok", _)))).collect::<Option<_>>()?;
+        if text(word) != Some("given") || pairs.len() != facts.len() {
+            return None;
+        }
+        let mut has_other_token = false;
+        for (fact, (word, held)) in facts.iter().zip(pairs) {
+            *if word == "made" { &mut self.taken } else { &mut self.refused } += 1;
+            has_other_token |= match fact {
+                Fact::Listed(given) => Record::read(held)?.token != given.token,
+                _ => false,
+            };
+        }
+        Some(has_other_token)
+    }
+}
+
+/// The listing of a server that is filled in: every other one that a node knows is later.
+fn listing(link: &StoreLink, server: ServerId) -> Result<Listing, LinkError> {
+    let name = format!("{:016}-{:016x}", 0, server.0);
+    Listing::read(&name).ok_or_else(|| link.strange("a listing"))
+}
+
+fn read_listed(link: &mut StoreLink) -> Result<HashMap<ServerId, Record>, LinkError> {
+    let (mut listed, mut cursor) = (HashMap::new(), "0".to_owned());
+    loop {
+        let StoreReply::Servers(next, servers) = ask(link, &StoreQuestion::Servers(cursor, SERVERS_AT_ONCE))?.reply
+        else {
+            return Err(link.strange("a directory"));
+        };
+        listed.extend(servers.into_iter().filter_map(|(server, record)| Some((server, record?))));
+        if next == "0" {
+            return Ok(listed);
+        }
+        cursor = next;
     }
 }

@@ -1,140 +1,294 @@
 #!lua name=vote_status
 
--- What every node has the store do, each in one atomic step. All instants are whole seconds.
+-- The functions that every node calls. Each one is one atomic step.
 --
--- Scripts are not rolled back on an error, so every read comes before the first write: the reads
--- find keys of a wrong type while nothing has been changed yet. For the same reason each function
--- asks whether its caller may make all of the writes, before the first of them. All keys are declared.
+-- FACTS. The store and each node hold facts. A node gives a fact back that the store has forgotten. There are four kinds:
 --
--- An IPv4 address is its number in decimal digits, ten at most. An IPv6 network is its first 64 bits in 16
--- hexadecimal digits, which the node has cut to the store's prefix.
+--   x  a listing of a server was taken away      LISTING
+--   c  a vote was taken away                     ADDRESS:INSTANT
+--   r  a listing has this token since a stamp    RECORD, which is v2;LISTING;STAMP;TOKEN
+--   v  a vote was made under a listing           ADDRESS:INSTANT
 --
--- A vote is server, address and instant. Each listing of a server has an id of its own, drawn by a node. `gone` has
--- what was taken away, until the last vote that it ends is over anyway: votes as server:address:instant, listings by
--- their ids, and by the server's number the latest second of the votes that went with its last listing. What a node
--- gives back is refused where that very vote or listing was taken away, whatever else was.
+-- THE JOIN. Facts may come late, twice and in any order. The same facts make the same state, by these rules:
+--
+--   1. What was taken away never comes back.
+--   2. Of two votes of an address the later one stands. It takes the earlier one away, whichever comes first.
+--   3. Of two listings of a server the greater one stands. It takes the other one away, with its votes.
+--   4. Of two tokens of a listing the one with the later stamp stands. Of equal stamps the greater token stands.
+--   5. Of two servers with one token the one with the later stamp keeps it. The other one gets a spare token, which
+--      follows from its record, and its stamp + 1. Any later rotation beats a spare: the stamps of rotations are
+--      whole tens.
+--
+-- An instant is a whole second. An IPv4 address is its number in decimal digits. An IPv6 network is its first 64 bits in
+-- 16 hexadecimal digits. A stamp is a microsecond. A listing is its first stamp in 16 digits, and 64 random bits in
+-- hexadecimal digits.
+--
+-- THE LOG. Each change appends one entry: its number, 64 random bits, the last digits of the bits of the entry before it,
+-- and all facts that it made. `meta` keeps the last entry as "NUMBER NAME BITS". Each caller says which entry it knows
+-- last. A store without that entry has lost something, and refuses.
+--
+-- REPLIES. A reply is an array: the store's time in milliseconds, a word, and more fields by the word. The code of a
+-- refusal begins with VS; a text follows.
+--
+-- WRITES. The store does not roll a function back. So a function reads first, and notes what it changes. `commit` asks
+-- for the right to each write, and then makes all of them. All keys are declared.
 
--- The log is only transport; a node that was away for longer reads the state whole.
-local LOG_KEEP_MS = 1800000
--- Names of the log go on by the clock, unless they are ahead of it by more than this.
-local NAMES_AHEAD_MS = 1000
+local SCHEMA = '3'
+-- A node that loads this text puts its hash here. Each heartbeat says it, so that nodes of another version notice.
+local VERSION = 'unknown'
+-- The log only carries changes to the nodes. A node that was away for longer reads the state whole.
+local LOG_ENTRIES = 262144
 -- A vote may be stamped this far ahead of the store's clock.
 local AHEAD_MAX_S = 5
--- A server's votes are gone this long after the last of them has ended.
+-- The votes of a server expire this long after the last of them has ended.
 local SPARE_S = 60
--- Entries of others that are looked through for the newest one of ours.
-local STRANGE_MAX = 1000
--- A node that has said nothing for so long is not waited for.
-local NODE_SILENT_S = 60
--- Numbers up to here are exact.
-local EXACT_MAX = 9007199254740991
+-- A command has at most so many words.
+local WORDS_MAX = 4000
+-- An entry repeats so many digits of the bits before it: a node that waits sees that the log was exchanged meanwhile.
+local DIGITS_BEFORE = 6
+-- Stamps are microseconds. Those of rotations are whole multiples of this, so that a spare fits in between.
+local STAMP_STEP = 10
+-- Votes that have ended leave the store with one change in so many.
+local SWEEP_EVERY = 16
 
-local LATE = { err = 'VSLATE it came when nobody waited for it any more: nothing was done' }
-local FOREIGN = { err = 'VSSTORE this store is empty, or another one than the node follows' }
-
-local function text(number)
-  return string.format('%.0f', number)
+local function refuse(code, why)
+  error({ code, why }, 0)
 end
 
--- Reads. Of a key of a wrong type the store says all but its name.
-local function read(command, key, ...)
+-- Lua's own text of a number has 14 digits at most, and costs less.
+local function text(number)
+  return number < 1e14 and tostring(number) or string.format('%.0f', number)
+end
+
+-- What stores of several versions say of a command that the user may not call.
+local DENIALS = { 'ACL failure', "can't run this command", "can't access at least one of the keys" }
+
+local function deny(command, key)
+  refuse('VSRIGHTS', string.lower(command) .. ' ' .. key)
+end
+
+-- Asks the store. An error of type names the key, which the store's own message does not.
+local function ask(command, key, ...)
   local reply = redis.pcall(command, key, ...)
   if type(reply) == 'table' and reply.err then
     if string.match(reply.err, '^WRONGTYPE') then
-      error({ err = 'VSKEY ' .. key .. ' is no key of vote-status: ' .. command .. ' does not fit its type' })
+      refuse('VSKEY', key .. ' is no key of vote-status: ' .. command .. ' does not fit its type')
     end
-    error(reply)
+    for _, denial in ipairs(DENIALS) do
+      if string.find(reply.err, denial, 1, true) then
+        deny(command, key)
+      end
+    end
+    refuse('VSFAILED', reply.err)
   end
   return reply
 end
 
--- A member's score; nil where it is none.
-local function score(key, member)
-  return tonumber(read('ZSCORE', key, member) or nil)
-end
-
--- Now, in seconds and in milliseconds.
-local function time()
-  local parts = redis.call('TIME')
-  return tonumber(parts[1]), parts[1] * 1000 + math.floor(parts[2] / 1000)
-end
-
--- A call, as it is told: a command and its key.
-local function name_of(call)
-  return string.lower(call[1]) .. ' ' .. (call.key or call[2])
-end
-
--- The first of these calls that the caller may not make, as a refusal. Each has as many arguments as it needs to be one.
-local function denied(...)
-  for _, call in ipairs({ ... }) do
-    if not redis.acl_check_cmd(unpack(call)) then
-      return { err = 'VSRIGHTS the user of this node may not ' .. name_of(call) .. ': nothing was done' }
+-- Asks for the right to each write before the first of them is made.
+local function ask_rights(writes)
+  for _, write in ipairs(writes) do
+    if not redis.acl_check_cmd(unpack(write)) then
+      deny(write[1], write[2])
     end
   end
 end
 
--- The number that an entry of ours begins with.
-local function number_of(entry)
-  return entry[2][1] == 'n' and string.match(entry[2][2], '^%d+$') and tonumber(entry[2][2])
+-- Registers a function: its reply begins with the store's time, also where it refuses.
+local function register(name, run, flags)
+  local function callback(keys, args)
+    local parts = redis.call('TIME')
+    local now_ms = parts[1] * 1000 + math.floor(parts[2] / 1000)
+    local is_done, reply = pcall(run, keys, args, now_ms)
+    if not is_done and type(reply) ~= 'table' then
+      reply = { 'VSFAILED', tostring(reply) }
+    end
+    table.insert(reply, 1, now_ms)
+    return reply
+  end
+  redis.register_function({ function_name = 'vs3_' .. name, callback = callback, flags = flags })
 end
 
--- Of the log: number of our newest entry, milliseconds of the newest one, which another program may have written, and
--- name of ours.
-local function newest(log)
-  local entry = read('XREVRANGE', log, '+', '-', 'COUNT', 1)[1]
-  if not entry then
-    return 0, 0, '0-0'
+-- Tokens and listings are ordered by their bytes. Lua's own order depends on the machine's locale.
+local function is_greater(one, other)
+  for at = 1, #one do
+    local left, right = string.byte(one, at), string.byte(other, at) or -1
+    if left ~= right then
+      return left > right
+    end
   end
-  local last = entry[1]
-  local last_ms = tonumber(string.match(last, '^%d+'))
-  local n = number_of(entry)
+  return false
+end
+
+local function is_later(stamp, name, other_stamp, other_name)
+  return stamp > other_stamp or stamp == other_stamp and is_greater(name, other_name)
+end
+
+local function read_record(record)
+  if not record then
+    return nil
+  end
+  local listing, stamp, token = string.match(record, '^v2;([^;]+);(%d+);(.+)$')
+  if not listing then
+    refuse('VSKEY', 'a record of the directory is of a form that this version does not know')
+  end
+  return { listing = listing, stamp = tonumber(stamp), token = token }
+end
+
+-- Whether the store holds the entry that a caller knows last. A trimmed log cannot say so.
+local function holds(log, last, said)
+  if said == '' or said == last then
+    return true
+  end
+  local n, name, bits = string.match(said, '^(%d+) (%d+%-%d+) (%-?%d+)$')
   if not n then
-    local latest = read('XREVRANGE', log, last, '-', 'COUNT', STRANGE_MAX)
-    for _, older in ipairs(latest) do
-      n = number_of(older)
-      if n then
-        return n, last_ms, older[1]
-      end
-    end
-    if #latest == STRANGE_MAX or last_ms > EXACT_MAX then
-      error({ err = 'VSLOG ' .. log .. ' is full of what vote-status did not write, up to ' .. last .. ': DEL it' })
-    end
-    return 0, last_ms, '0-0'
+    refuse('VSCALL', 'the last entry is of another form')
   end
-  return n, last_ms, last
+  if n == '0' then
+    return true
+  end
+  local entry = ask('XREVRANGE', log, name, name, 'COUNT', 1)[1]
+  local fields = entry and entry[2] or {}
+  return fields[3] == 'b' and fields[4] == bits
 end
 
--- What every change begins with: whether the store is the one that is meant, whether the caller still waits, and whether
--- the server is listed. A caller says until when it waits, in milliseconds of the store's clock, and the change is made by
--- then or never: the network may hold a call up for as long as it likes, while its caller was told that nobody knows, and a
--- cancellation would end a later vote that was acknowledged. What is given back may come at any time, and says ''.
+local function held_word(log, last, said)
+  return holds(log, last, said) and 'held' or 'lost'
+end
+
+-- What a change knows of the store, each read once.
+local SOURCES = {
+  votes = { 'ZSCORE', 'claims' },
+  gone = { 'ZSCORE', 'gone' },
+  records = { 'HGET', 'dir' },
+  holders = { 'HGET', 'tok' },
+}
+
+local function get(call, kind, name)
+  local known = call.known[kind]
+  local value = known[name]
+  if value == nil then
+    local source = SOURCES[kind]
+    value = not (kind == 'votes' and call.is_emptied) and ask(source[1], call[source[2]], name)
+    known[name] = value
+  end
+  return value
+end
+
+-- Notes a value, or false for none.
+local function set(call, kind, name, value)
+  call.known[kind][name] = value
+  call.changed[kind] = call.changed[kind] or {}
+  call.changed[kind][name] = value
+end
+
+-- Notes a fact for the entry. Facts of one server follow its number.
+local function tell(call, server, kind, value)
+  local entry = call.entry
+  if not entry then
+    local n, before = string.match(call.last, '^(%d+) %S+ %-?(%d+)$')
+    call.n = n + 1
+    before = string.sub(before, -DIGITS_BEFORE)
+    entry = { 'XADD', call.log, 'MAXLEN', '~', LOG_ENTRIES, '*', 'n', text(call.n), 'b', call.bits, 'p', before }
+    call.entry = entry
+  end
+  local at = #entry
+  if call.told ~= server then
+    call.told = server
+    entry[at + 1], entry[at + 2] = 's', server
+    at = at + 2
+  end
+  entry[at + 1], entry[at + 2] = kind, value
+end
+
+-- Adds the writes of what was noted of one kind: one command removes, one sets.
+local function add_writes(writes, changed, key, removing, setting)
+  local to_remove, to_set
+  for name, value in pairs(changed or {}) do
+    if not value then
+      to_remove = to_remove or { removing, key }
+      to_remove[#to_remove + 1] = name
+    else
+      to_set = to_set or { setting, key }
+      local at, is_score = #to_set, setting == 'ZADD'
+      to_set[at + 1] = is_score and value or name
+      to_set[at + 2] = is_score and name or value
+    end
+  end
+  writes[#writes + 1] = to_remove
+  writes[#writes + 1] = to_set
+end
+
+-- The latest instant of the server's votes, in the store as it was.
+local function latest_vote(call)
+  local last = not call.is_emptied and ask('ZRANGE', call.claims, -1, -1, 'WITHSCORES')[2]
+  return tonumber(last or 0)
+end
+
+-- Makes the noted changes, if any, and appends their entry. Gives the entry as "NUMBER NAME BITS".
+local function commit(call)
+  local entry, changed, claims = call.entry, call.changed, call.claims
+  if not entry then
+    return ''
+  end
+  local over_s = call.now_s - call.cd
+  local meta = { 'HSET', call.meta, 'last', '' }
+  if call.stamp ~= call.stamp_before then
+    meta = { 'HSET', call.meta, 'stamp', text(call.stamp), 'last', '' }
+  end
+  local writes = { entry, meta }
+  if call.is_emptied then
+    writes[#writes + 1] = { 'UNLINK', claims }
+  end
+  if changed.votes and call.n % SWEEP_EVERY == 0 then
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', claims, '-inf', text(over_s) }
+  end
+  add_writes(writes, changed.votes, claims, 'ZREM', 'ZADD')
+  local latest
+  for _, t in pairs(changed.votes or {}) do
+    latest = t and math.max(latest or latest_vote(call), tonumber(t)) or latest
+  end
+  if latest then
+    -- The last vote may be ahead of a clock that went back.
+    writes[#writes + 1] = { 'PEXPIRE', claims, text((latest - over_s + SPARE_S) * 1000) }
+  end
+  if changed.gone then
+    writes[#writes + 1] = { 'ZREMRANGEBYSCORE', call.gone, '-inf', text(over_s) }
+  end
+  add_writes(writes, changed.gone, call.gone, 'ZREM', 'ZADD')
+  add_writes(writes, changed.records, call.dir, 'HDEL', 'HSET')
+  add_writes(writes, changed.holders, call.tok, 'HDEL', 'HSET')
+  ask_rights(writes)
+  -- The only write that can still fail, as the log's type was not looked at, comes first.
+  local last = text(call.n) .. ' ' .. ask(unpack(entry)) .. ' ' .. call.bits
+  meta[#meta] = last
+  for at = 2, #writes do
+    local reply = redis.pcall(unpack(writes[at]))
+    if type(reply) == 'table' and reply.err then
+      refuse('VSHALF', string.lower(writes[at][1]) .. ' ' .. writes[at][2] .. ': ' .. reply.err)
+    end
+  end
+  return last
+end
+
+-- What every change begins with. A caller says until when it waits, in milliseconds of the store's clock: a call that the
+-- network held up for longer must not be carried out, as its caller was told that nobody knows. A fact that is given back
+-- has no term, ''.
 --
--- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, server, and what `make` wants besides.
--- `make` is given what there is to know of the call: its keys, the server and its record, the length of the cooldown, now
--- in seconds, and for `append` the number and the milliseconds of the log's last entry, and how far names are ahead of
--- the clock where that has changed.
-local function change(is_of_listed, make)
-  return function(keys, args)
+-- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, last entry, bits, server, more for `make`
+local function change(make)
+  return function(keys, args, now_ms)
+    local store, until_ms, last, bits, server = unpack(args)
+    if not tonumber(server) or not string.match(bits, '^%-?%d+$') then
+      refuse('VSCALL', 'the arguments are of another form')
+    end
     local log, claims, dir, tok, meta, gone = unpack(keys)
-    local held = read('HMGET', meta, 'store', 'cd', 'ahead')
-    local cd = tonumber(held[2])
-    if held[1] ~= args[1] or not cd then
-      return FOREIGN
-    end
-    local now_s, now_ms = time()
-    if args[2] ~= '' and now_ms > tonumber(args[2]) then
-      return LATE
-    end
-    local n, last_ms = newest(log)
-    local record = read('HGET', dir, args[3])
-    if is_of_listed and not record then
-      return { 5 }
-    end
-    -- Where the clock has gone back, names keep the distance that they had then, and go on as fast as it does: so the
-    -- log is trimmed by its own names.
-    local kept, ahead = tonumber(held[3]) or 0, 0
-    if last_ms > now_ms + NAMES_AHEAD_MS then
-      ahead = math.max(last_ms - now_ms, kept)
+    local held = ask('HMGET', meta, 'store', 'schema', 'cd', 'last', 'stamp')
+    if held[1] ~= store then
+      refuse('VSSTORE', 'this store is empty, or another one than the node follows')
+    elseif held[2] ~= SCHEMA or not tonumber(held[3]) then
+      refuse('VSSCHEMA', 'this store has schema ' .. tostring(held[2]) .. ', and this version knows ' .. SCHEMA)
+    elseif until_ms ~= '' and now_ms > tonumber(until_ms) then
+      refuse('VSLATE', 'the call came when nobody waited for it any more')
     end
     local call = {
       log = log,
@@ -143,314 +297,363 @@ local function change(is_of_listed, make)
       tok = tok,
       meta = meta,
       gone = gone,
-      server = args[3],
-      record = record,
-      cd = cd,
-      now_s = now_s,
-      n = n,
-      ms = math.max(now_ms + ahead, last_ms),
-      ahead = ahead ~= kept and ahead,
+      server = server,
+      bits = bits,
+      now_s = math.floor(now_ms / 1000),
+      now_ms = now_ms,
+      cd = tonumber(held[3]),
+      last = held[4] or '0 0-0 0',
+      stamp = tonumber(held[5] or 0),
+      stamp_before = tonumber(held[5] or 0),
+      known = { votes = {}, gone = {}, records = {}, holders = {} },
+      changed = {},
     }
-    return make(call, unpack(args, 4))
-  end
-end
-
--- Appends an entry. The first one says also how far names are ahead of the clock, where that has changed.
-local function append(call, ...)
-  if call.ahead then
-    redis.call('HSET', call.meta, 'ahead', text(call.ahead))
-    call.ahead = false
-  end
-  call.n = call.n + 1
-  local name, oldest = text(call.ms) .. '-*', text(call.ms - LOG_KEEP_MS)
-  return redis.call('XADD', call.log, 'MINID', '~', oldest, name, 'n', text(call.n), ...)
-end
-
--- Whether the caller may append an entry, and make these calls.
-local function may_append(call, ...)
-  local refusal = call.ahead and denied({ 'HSET', call.meta, 'ahead', '0' })
-  return refusal or denied({ 'XADD', call.log, '*', 'n', '1' }, ...)
-end
-
--- Makes t the vote of all these addresses, for each of which the claims were asked before. Gives the name of the
--- last entry that says so; or a refusal. An entry says t only where its name does not, and with 'm' how many more of
--- the same vote follow: nodes show all of them or none.
-local function put(call, ips, t)
-  local claims = call.claims
-  local refusal = may_append(
-    call,
-    { 'ZREMRANGEBYSCORE', claims, '-inf', '0' },
-    { 'ZADD', claims, '0', '0' },
-    { 'PEXPIRE', claims, '1' }
-  )
-  if refusal then
-    return nil, refusal
-  end
-  local is_said = math.floor(call.ms / 1000) == t
-  local entry
-  for at, ip in ipairs(ips) do
-    local fields = { 's', call.server, 'i', ip }
-    if not is_said then
-      table.insert(fields, 't')
-      table.insert(fields, text(t))
+    if not holds(log, call.last, last) then
+      refuse('VSLOST', 'the store does not hold, or cannot show, the last entry that the node knows')
     end
-    if at < #ips then
-      table.insert(fields, 'm')
-      table.insert(fields, text(#ips - at))
+    return make(call, unpack(args, 6))
+  end
+end
+
+local function vote_name(call, address, t)
+  return call.server .. ':' .. address .. ':' .. text(t)
+end
+
+-- The instant of the live vote of an address, if there is one.
+local function live_vote(call, address)
+  local held = tonumber(get(call, 'votes', address) or nil)
+  return held and call.now_s < held + call.cd and held or nil
+end
+
+local function is_vote_gone(call, address, t)
+  return get(call, 'gone', vote_name(call, address, t))
+end
+
+-- Gives whether that was news.
+local function take_vote_away(call, address, t)
+  local is_held = tonumber(get(call, 'votes', address) or nil) == t
+  if is_vote_gone(call, address, t) and not is_held then
+    return false
+  end
+  local said = text(t)
+  set(call, 'gone', vote_name(call, address, t), said)
+  if is_held then
+    set(call, 'votes', address, false)
+  end
+  tell(call, call.server, 'c', address .. ':' .. said)
+  return true
+end
+
+-- Makes a vote that is neither gone nor earlier than the one that stands.
+local function make_vote(call, address, t)
+  local held = live_vote(call, address)
+  if held then
+    take_vote_away(call, address, held)
+  end
+  local said = text(t)
+  set(call, 'votes', address, said)
+  tell(call, call.server, 'v', address .. ':' .. said)
+end
+
+local function record_of(call, server)
+  return read_record(get(call, 'records', server))
+end
+
+-- Another server that has this token by its own record: the map of tokens alone may be older than the directory.
+local function holder_of(call, token, server)
+  local holder = get(call, 'holders', token)
+  if not holder or holder == server then
+    return nil
+  end
+  local record = record_of(call, holder)
+  return record and record.token == token and holder or nil, record
+end
+
+-- Gives a server this record, or a spare where its token is another one's.
+local function place(call, server, listing, stamp, token)
+  local spare = redis.sha1hex(listing .. ';' .. token)
+  local holder, other = holder_of(call, token, server)
+  if holder and not is_later(stamp, listing, other.stamp, other.listing) then
+    return place(call, server, listing, stamp + 1, spare)
+  end
+  local former = record_of(call, server)
+  if former and get(call, 'holders', former.token) == server then
+    set(call, 'holders', former.token, false)
+  end
+  local record = 'v2;' .. listing .. ';' .. text(stamp) .. ';' .. token
+  set(call, 'holders', token, server)
+  set(call, 'records', server, record)
+  tell(call, server, 'r', record)
+  call.stamp = math.max(call.stamp, stamp)
+  if holder then
+    place(call, holder, other.listing, other.stamp + 1, redis.sha1hex(other.listing .. ';' .. token))
+  end
+end
+
+-- Of what 1.0.0 took away the server is not known, and is 0.
+local function is_listing_gone(call, listing)
+  return get(call, 'gone', call.server .. ':' .. listing) or get(call, 'gone', '0:' .. listing)
+end
+
+-- Gives whether that was news. A listing that is not the present one is only noted as gone.
+local function take_listing_away(call, listing)
+  local present = record_of(call, call.server)
+  local is_present = present and present.listing == listing
+  if is_listing_gone(call, listing) and not is_present then
+    return false
+  end
+  set(call, 'gone', call.server .. ':' .. listing, '+inf')
+  tell(call, call.server, 'x', listing)
+  if is_present then
+    local latest = math.max(call.now_s, tonumber(get(call, 'gone', call.server) or 0), latest_vote(call))
+    set(call, 'gone', call.server, text(math.min(latest, call.now_s + AHEAD_MAX_S)))
+    set(call, 'records', call.server, false)
+    if get(call, 'holders', present.token) == call.server then
+      set(call, 'holders', present.token, false)
     end
-    entry = append(call, unpack(fields))
+    call.is_emptied = true
+    call.known.votes, call.changed.votes = {}, nil
   end
-  -- What is over goes: a clock that is set back brings none of it back.
-  redis.call('ZREMRANGEBYSCORE', claims, '-inf', call.now_s - call.cd)
-  for _, ip in ipairs(ips) do
-    redis.call('ZADD', claims, t, ip)
-  end
-  -- The last vote may be ahead of a clock that has gone back.
-  local last = redis.call('ZRANGE', claims, -1, -1, 'WITHSCORES')
-  redis.call('PEXPIRE', claims, text((last[2] - call.now_s + call.cd + SPARE_S) * 1000))
-  return entry
+  return true
 end
 
 -- The arguments, each once.
 local function each_once(...)
-  local ips, known = {}, {}
-  for _, ip in ipairs({ ... }) do
-    if not known[ip] then
-      known[ip] = true
-      table.insert(ips, ip)
+  local all, known = {}, {}
+  for _, one in ipairs({ ... }) do
+    if not known[one] then
+      known[one] = true
+      table.insert(all, one)
     end
   end
-  return ips
+  return all
 end
 
-local function vote_name(call, ip, t)
-  return call.server .. ':' .. ip .. ':' .. text(t)
+-- The first second from now on, and from the listing on, of which no vote of these addresses was taken away; nil where
+-- that is too far ahead.
+local function free_instant(call, addresses, listing)
+  local latest_s = call.now_s + AHEAD_MAX_S
+  local t, at = call.now_s, 1
+  local listed_s = math.floor(string.sub(listing, 1, 16) / 1000000)
+  if listed_s <= latest_s then
+    -- Else the clock went back since, which is no reason to refuse every vote.
+    t = math.max(t, listed_s)
+  end
+  while at <= #addresses and t <= latest_s do
+    if is_vote_gone(call, addresses[at], t) then
+      t, at = t + 1, 1
+    else
+      at = at + 1
+    end
+  end
+  return t <= latest_s and t or nil
 end
 
--- more args: 'cast' or 'record', t or '', and the addresses that the voter was seen with: one vote, which counts for
--- all of them or for none
--- {0, t, entry} recorded; {1, t} unchanged; {2, t, address} in cooldown since t, the latest; {3} over already;
--- {4} in the future; {5} no such server; {6} too many changes of this vote within seconds
---
--- Server, address and instant are what a reward is made unique by. So a vote that is cast is never one that was taken
--- away: it gets the next second that is free, and a later one than all votes of an earlier listing had. What is
--- recorded is of the caller's own books: it stays as it is, and of each address the later vote stays.
+-- A vote of all these addresses, or of none.
+-- more args: 'cast', '', addresses; or 'record', the instant, addresses
 local function vote(call, mode, said, ...)
-  local gone, cd, now_s = call.gone, call.cd, call.now_s
-  local ips, t = each_once(...), tonumber(said) or now_s
-  if t > now_s + AHEAD_MAX_S then
-    return { 4 }
+  local addresses, record = each_once(...), record_of(call, call.server)
+  if #addresses == 0 then
+    refuse('VSCALL', 'a vote has no address')
+  elseif not record then
+    return { 'unlisted', '' }
   end
-  if t + cd <= now_s then
-    return { 3 }
+  local t, latest, latest_address = tonumber(said), nil, nil
+  if mode == 'record' and t > call.now_s + AHEAD_MAX_S then
+    return { 'future', '' }
+  elseif mode == 'record' and t + call.cd <= call.now_s then
+    return { 'over', '' }
   end
-  local latest, latest_ip
-  local earlier, back = {}, {}
-  for _, ip in ipairs(ips) do
-    local held = score(call.claims, ip)
-    local is_live = held and now_s < held + cd
-    if is_live and held > (latest or -1) then
-      latest, latest_ip = held, ip
+  local open = {}
+  for _, address in ipairs(addresses) do
+    local held = live_vote(call, address)
+    if held and held > (latest or -1) then
+      latest, latest_address = held, address
     end
-    if not (is_live and held >= t) then
-      table.insert(earlier, ip)
-      local name = mode == 'record' and vote_name(call, ip, t)
-      if name and score(gone, name) then
-        table.insert(back, name)
-      end
+    if mode == 'cast' or not held or held < t then
+      table.insert(open, address)
     end
   end
   if mode == 'cast' then
     if latest then
-      return { 2, latest, latest_ip }
+      return { 'cooldown', '', text(latest), latest_address }
     end
-    local removed = score(gone, call.server)
-    if removed and removed <= now_s + AHEAD_MAX_S then
-      -- Else the clock has gone back since, which is no reason to refuse every vote.
-      t = math.max(t, removed + 1)
+    t = free_instant(call, open, record.listing)
+    if not t then
+      return { 'many', '' }
     end
-    local at = 1
-    while at <= #ips do
-      if t > now_s + AHEAD_MAX_S then
-        return { 6 }
-      elseif score(gone, vote_name(call, ips[at], t)) then
-        t, at = t + 1, 1
-      else
-        at = at + 1
-      end
+  elseif #open == 0 then
+    return { 'unchanged', '', text(latest) }
+  end
+  for _, address in ipairs(mode == 'record' and open or {}) do
+    if is_vote_gone(call, address, t) then
+      return { 'cancelled', '', address }
     end
-  elseif #earlier == 0 then
-    return { 1, latest }
   end
-  local refusal = #back > 0 and denied({ 'ZREM', gone, back[1] })
-  if refusal then
-    return refusal
+  for _, address in ipairs(open) do
+    make_vote(call, address, t)
   end
-  local entry, refused = put(call, earlier, t)
-  if not entry then
-    return refused
-  end
-  for _, name in ipairs(back) do
-    -- That very vote counts again: should it be lost, it may be given back.
-    redis.call('ZREM', gone, name)
-  end
-  return { 0, t, entry }
+  return { 'recorded', commit(call), text(t), get(call, 'records', call.server) }
 end
 
--- more args: address
--- {0, t, entry} cancelled; {1} no cooldown; {5} no such server
-local function cancel(call, ip)
-  local claims, gone = call.claims, call.gone
-  local held = score(claims, ip)
-  if not held or call.now_s >= held + call.cd then
-    return { 1 }
+-- more args: address, the instant of the vote that is meant
+local function cancel(call, address, said)
+  if not record_of(call, call.server) then
+    return { 'unlisted', '' }
   end
-  local name = vote_name(call, ip, held)
-  score(gone, name)
-  local refusal = may_append(
-    call,
-    { 'ZREM', claims, ip },
-    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
-    { 'ZADD', gone, '0', name }
-  )
-  if refusal then
-    return refusal
+  local held = live_vote(call, address)
+  if not held or text(held) ~= said then
+    return { 'other', '', held and text(held) or '' }
   end
-  local entry = append(call, 's', call.server, 'i', ip, 'c', text(held))
-  redis.call('ZREM', claims, ip)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', call.now_s - call.cd)
-  redis.call('ZADD', gone, held, name)
-  return { 0, held, entry }
+  take_vote_away(call, address, held)
+  return { 'cancelled', commit(call) }
 end
 
--- Takes back a vote that this store had lost and a node still knows, also one that is ahead of the store's
--- clock: another machine's had stamped it. Refused where the pair has that vote or a later one, where the
--- vote was cancelled, and where its listing was removed; with what the pair has, for the node to show.
--- more args: address, t, the listing under which it was given
--- {0, t, entry} restored; {1} refused, the pair has none; {1, t} refused, it has this one
-local function restore(call, ip, said, listing)
-  local t, held = tonumber(said), score(call.claims, ip)
-  local is_past = t + call.cd <= call.now_s or held and held >= t
-  if is_past or not call.record or score(call.gone, vote_name(call, ip, t)) or score(call.gone, listing) then
-    return { 1, call.record and held or nil }
+-- Lists a server, or gives it another token.
+-- more args: the record that is to be changed or '', token, bits of a new listing, the greatest stamp that the caller knows
+local function list(call, before, token, bits, stamp)
+  local held = get(call, 'records', call.server) or ''
+  if held ~= before then
+    return { 'other', '', held }
   end
-  local entry, refused = put(call, { ip }, t)
-  return refused or { 0, t, entry }
+  local record = record_of(call, call.server)
+  if record and record.token == token then
+    return { 'unchanged', '', held }
+  elseif holder_of(call, token, call.server) then
+    return { 'in_use', '' }
+  end
+  local known = math.max(call.stamp, tonumber(stamp))
+  local at = math.max(call.now_ms * 1000, (math.floor(known / STAMP_STEP) + 1) * STAMP_STEP)
+  if not record then
+    -- Server, address and instant are what rewards are made unique by: casts begin behind the votes of an earlier listing.
+    local ended = tonumber(get(call, 'gone', call.server) or nil)
+    at = math.max(at, ended and ended <= call.now_s + AHEAD_MAX_S and (ended + 1) * 1000000 or 0)
+  end
+  local listing = record and record.listing or string.format('%016.0f-%s', at, bits)
+  place(call, call.server, listing, at, token)
+  return { 'listed', commit(call), get(call, 'records', call.server) }
 end
 
--- A record is its version, the token and the id of the listing; what a later version adds comes after another ';'.
-local function parts_of(record)
-  return string.match(record, '^v1;([^;]+);?([^;]*)')
+-- more args: the listing that is meant
+local function remove(call, listing)
+  local record = record_of(call, call.server)
+  if not record or record.listing ~= listing then
+    return { 'other', '', get(call, 'records', call.server) or '' }
+  end
+  take_listing_away(call, listing)
+  return { 'removed', commit(call) }
 end
 
--- Whether another server has this token. A store that drops keys may have lost the directory and kept the tokens.
-local function is_of_another(call, token)
-  local holder = read('HGET', call.tok, token)
-  return holder and holder ~= call.server
-end
-
--- Writes the record, of which the token is no other server's. Gives {what, token, entry}; or a refusal.
-local function list(call, what, token, listing, former)
-  local dir, tok, id = call.dir, call.tok, call.server
-  local refusal = may_append(call, { 'HSET', dir, id, '' }, { 'HSET', tok, token, '' }, { 'HDEL', tok, token })
-  if refusal then
-    return refusal
-  end
-  local record = 'v1;' .. token .. ';' .. listing
-  local entry = append(call, 'd', id, 'r', record)
-  if former then
-    redis.call('HDEL', tok, former)
-  end
-  redis.call('HSET', dir, id, record)
-  redis.call('HSET', tok, token, id)
-  return { what, token, entry }
-end
-
--- more args: 'list' or 'rotate', token or '', token to take where none is said, id of the listing where it is a new one
--- {0, token, entry} listed; {1, token, entry} another token; {2, token} unchanged; {3} another server's token;
--- {5} no such server
-local function server(call, mode, said, spare, listing)
-  local held, listed
-  if call.record then
-    held, listed = parts_of(call.record)
-  end
-  if mode == 'rotate' then
-    if not held then
-      return { 5 }
+local function give_record(call, said)
+  local given, held = read_record(said), record_of(call, call.server)
+  local word = 'made'
+  if is_listing_gone(call, given.listing) then
+    word = 'gone'
+  elseif held and held.listing ~= given.listing and is_greater(held.listing, given.listing) then
+    take_listing_away(call, given.listing)
+    word = 'gone'
+  elseif held and held.listing == given.listing and not is_later(given.stamp, given.token, held.stamp, held.token) then
+    word = 'has'
+  else
+    if held and held.listing ~= given.listing then
+      take_listing_away(call, held.listing)
     end
-  elseif held and (said == '' or said == held) then
-    return { 2, held }
+    place(call, call.server, given.listing, given.stamp, given.token)
   end
-  local token = said ~= '' and said or spare
-  if is_of_another(call, token) then
-    return { 3 }
-  end
-  return list(call, held and 1 or 0, token, listed and listed ~= '' and listed or listing, held)
+  return word, get(call, 'records', call.server) or ''
 end
 
--- Takes back a server that this store had lost and a node still knows. Refused where it is listed, where that
--- listing was removed, and where its token is another server's by now.
--- more args: token, id of the listing
--- {0, token, entry} listed; {1} refused; {1, record} refused, as it is listed so
-local function relist(call, token, listing)
-  if call.record or is_of_another(call, token) or score(call.gone, listing) then
-    return { 1, call.record or nil }
+local function give_vote(call, listing, address, t)
+  local record, held = record_of(call, call.server), live_vote(call, address)
+  local is_of_present = record and record.listing == listing
+  local now = held and text(held) or ''
+  if t + call.cd <= call.now_s then
+    return 'over', now
+  elseif is_listing_gone(call, listing) or is_vote_gone(call, address, t) then
+    return 'gone', now
+  elseif not is_of_present then
+    return 'unlisted', now
+  elseif held == t then
+    return 'has', now
+  elseif held and held > t then
+    take_vote_away(call, address, t)
+    return 'later', now
   end
-  return list(call, 0, token, listing)
+  make_vote(call, address, t)
+  return 'made', text(t)
 end
 
--- {0, '', entry} removed; {5} no such server
-local function remove(call)
-  local claims, dir, tok, gone, id = call.claims, call.dir, call.tok, call.gone, call.server
-  local held, listing = parts_of(call.record)
-  read('HGET', tok, '')
-  -- Up to when its votes were cast: some may be ahead of the clock, and the store may have lost some of the last ones.
-  local last = read('ZRANGE', claims, -1, -1, 'WITHSCORES')
-  local latest = math.max(call.now_s, score(gone, id) or 0, tonumber(last[2]) or 0)
-  local refusal = may_append(
-    call,
-    { 'HDEL', dir, id },
-    { 'HDEL', tok, '1' },
-    { 'UNLINK', claims },
-    { 'ZREMRANGEBYSCORE', gone, '-inf', '0' },
-    { 'ZADD', gone, '0', id }
-  )
-  if refusal then
-    return refusal
+-- Takes back facts of one server that the store may have forgotten.
+-- more args: pairs of a kind and a value; 'l' names the listing of the votes that follow
+-- For each pair the reply has a word, and what the store has now.
+local function give(call, ...)
+  local pairs_given, listing, fields = { ... }, '', {}
+  for at = 1, #pairs_given, 2 do
+    local kind, value = pairs_given[at], pairs_given[at + 1] or ''
+    local address, t = string.match(value, '^(%x+):(%d+)$')
+    local word, now = 'made', ''
+    if kind == 'l' then
+      word, listing = 'ok', value
+    elseif kind == 'x' then
+      word = take_listing_away(call, value) and word or 'has'
+    elseif kind == 'r' then
+      word, now = give_record(call, value)
+    elseif kind == 'c' and address and t + call.cd <= call.now_s then
+      word = 'over'
+    elseif kind == 'c' and address then
+      word = take_vote_away(call, address, tonumber(t)) and word or 'has'
+    elseif kind == 'v' and address then
+      word, now = give_vote(call, listing, address, tonumber(t))
+    else
+      refuse('VSCALL', 'a fact is of another form')
+    end
+    table.insert(fields, word)
+    table.insert(fields, now)
   end
-  local entry = append(call, 'd', id, 'r', '')
-  redis.call('HDEL', dir, id)
-  if held then
-    redis.call('HDEL', tok, held)
-  end
-  redis.call('UNLINK', claims)
-  redis.call('ZREMRANGEBYSCORE', gone, '-inf', call.now_s - call.cd)
-  redis.call('ZADD', gone, math.min(latest, call.now_s + AHEAD_MAX_S), id)
-  if listing and listing ~= '' then
-    redis.call('ZADD', gone, latest + AHEAD_MAX_S, listing)
-  end
-  return { 0, '', entry }
+  return { 'given', commit(call), unpack(fields) }
 end
 
--- Where the log ends: {seconds, microseconds, n, our newest entry, store}. keys: log, meta
-local function head(keys)
-  local log, meta = keys[1], keys[2]
-  local parts = redis.call('TIME')
-  local n, _, name = newest(log)
-  return { tonumber(parts[1]), tonumber(parts[2]), n, name, read('HGET', meta, 'store') or '' }
+-- Where the log ends. keys: log, meta; args: the last entry that the caller knows
+local function head(keys, args)
+  local held = ask('HMGET', keys[2], 'last', 'store', 'schema')
+  local last = held[1] or '0 0-0 0'
+  return { held_word(keys[1], last, args[1]), last, held[2] or '', held[3] or '', VERSION }
 end
 
--- What the caller may not do, each as a command and its key: all that nodes have done here and do themselves.
+-- A node says how much it owes, and to which last entry that applies. A record is v2;COUNTER;OWED;held or lost;LAST.
+-- keys: log, meta, nodes; args: store, last entry, name, counter, how much it owes, names to forget
+local function node(keys, args)
+  local log, meta, nodes = unpack(keys)
+  local store, said, name, counter, owed = unpack(args)
+  local held = ask('HMGET', meta, 'store', 'last')
+  if held[1] ~= store then
+    refuse('VSSTORE', 'this store is empty, or another one than the node follows')
+  end
+  local last = held[2] or '0 0-0 0'
+  local word = held_word(log, last, said)
+  -- A read, which finds a key of another type before the first write.
+  ask('HGET', nodes, name)
+  local forget = { 'HDEL', nodes, unpack(args, 6) }
+  local record = { 'HSET', nodes, name, table.concat({ 'v2', counter, owed, word, said }, ';') }
+  ask_rights({ record, #forget > 2 and forget or nil })
+  if #forget > 2 then
+    ask(unpack(forget))
+  end
+  ask(unpack(record))
+  return { word, last, VERSION, unpack(ask('HGETALL', nodes)) }
+end
+
+-- What the caller may not do, each as a command and its key: all that the functions and the nodes do.
 -- keys: log, claims of any server, dir, tok, meta, gone, nodes
 local function rights(keys)
   local log, claims, dir, tok, meta, gone, nodes = unpack(keys)
-  local missing = {}
+  local missing = { 'missing' }
   for _, call in ipairs({
     { 'XADD', log, '*', 'n', '1' },
     { 'XREVRANGE', log, '+', '-' },
     { 'XREAD', 'STREAMS', log, '0-0', key = log },
     { 'HGET', dir, '1' },
-    { 'HGETALL', dir },
+    { 'HSCAN', dir, '0' },
     { 'HSET', dir, '1', '' },
     { 'HDEL', dir, '1' },
     { 'HMGET', tok, '1' },
@@ -459,10 +662,10 @@ local function rights(keys)
     { 'HDEL', tok, '1' },
     { 'HGET', meta, 'store' },
     { 'HMGET', meta, 'store' },
-    { 'HSET', meta, 'ahead', '0' },
+    { 'HSET', meta, 'last', '' },
     { 'ZSCORE', gone, '1' },
+    { 'ZRANGE', gone, '0', '1' },
     { 'ZADD', gone, '0', '1' },
-    { 'ZREM', gone, '1' },
     { 'ZREMRANGEBYSCORE', gone, '0', '1' },
     { 'ZSCORE', claims, '1' },
     { 'ZADD', claims, '0', '1' },
@@ -472,79 +675,107 @@ local function rights(keys)
     { 'ZREMRANGEBYSCORE', claims, '0', '1' },
     { 'PEXPIRE', claims, '1' },
     { 'UNLINK', claims },
+    { 'HGET', nodes, '1' },
     { 'HGETALL', nodes },
     { 'HSET', nodes, '1', '' },
     { 'HDEL', nodes, '1' },
   }) do
-    if denied(call) then
-      table.insert(missing, name_of(call))
+    if not redis.acl_check_cmd(unpack(call)) then
+      table.insert(missing, string.lower(call[1]) .. ' ' .. (call.key or call[2]))
     end
   end
   return missing
 end
 
--- A node says up to which of the store's histories it has given back all that it knows. Who starts in one that
--- it does not know waits for the others to say so of it. A record is the history, and the second in which it
--- was said; what a later version adds comes after another ';'.
--- keys: meta, nodes; args: store, node, history, the node's name before its restart or '',
--- 'tidy' to forget nodes that have long said nothing
--- 1 once it is noted
-local function node(keys, args)
-  local meta, nodes = keys[1], keys[2]
-  local store, name, history, former, tidy = unpack(args)
-  if read('HGET', meta, 'store') ~= store then
-    return FOREIGN
+-- Gives an empty store its id, once. keys: meta; args: id, cooldown in seconds, bits of an IPv6 network
+local function init(keys, args)
+  local held = ask('HMGET', keys[1], 'store', 'cd', 'v6')
+  if held[1] then
+    return { 'has', held[1], held[2] or '', held[3] or '' }
   end
-  local known = read('HGETALL', nodes)
-  local refusal = denied({ 'HSET', nodes, '1', '' }, { 'HDEL', nodes, '1' })
-  if refusal then
-    return refusal
+  ask('HSET', keys[1], 'store', args[1], 'schema', SCHEMA, 'cd', args[2], 'v6', args[3])
+  return { 'made', args[1], args[2], args[3] }
+end
+
+-- Gives the store another id where it has this one. keys: meta; args: from, to
+local function adopt(keys, args)
+  if ask('HGET', keys[1], 'store') ~= args[1] then
+    return { 'other' }
   end
-  local now_s = time()
-  for at = 1, #known, 2 do
-    local other, record = known[at], known[at + 1]
-    local seen_s = tonumber(string.match(record, '^[^;]*;(%d+)') or 0)
-    local is_silent = tidy == 'tidy' and math.abs(now_s - seen_s) > NODE_SILENT_S
-    if other == former or is_silent then
-      redis.call('HDEL', nodes, other)
+  ask('HSET', keys[1], 'store', args[2])
+  return { 'made' }
+end
+
+-- Makes the writes of a long list of words, in pieces.
+local function write_all(command, key, words)
+  for at = 1, #words, WORDS_MAX do
+    ask(command, key, unpack(words, at, math.min(at + WORDS_MAX - 1, #words)))
+  end
+end
+
+-- Takes the keys of 1.0.0 over. The stamp of each token is 0: a later one would let an older copy, which is taken over
+-- after this store, beat newer tokens. Gives the names of the nodes of 1.0.0, which take no votes any more.
+-- keys: log, dir, tok, meta, gone, nodes; args: store, bits
+local function takeover(keys, args)
+  local log, dir, _, meta, gone, nodes = unpack(keys)
+  local held = ask('HMGET', meta, 'store', 'schema')
+  if held[1] ~= args[1] then
+    refuse('VSSTORE', 'this store is empty, or another one than the node follows')
+  elseif held[2] == SCHEMA then
+    return { 'has', '' }
+  elseif held[2] ~= '2' then
+    refuse('VSSCHEMA', 'this store has schema ' .. tostring(held[2]) .. ', which this version does not take over')
+  end
+  local old, records = ask('HGETALL', dir), {}
+  for at = 1, #old, 2 do
+    local server, record = old[at], old[at + 1]
+    local token, id = string.match(record, '^v1;([^;]+);?([^;]*)')
+    if not token then
+      refuse('VSKEY', dir .. ' has a record of server ' .. server .. ' of a form that this version does not know')
+    end
+    id = id ~= '' and id or string.format('%016.0f', server)
+    table.insert(records, server)
+    table.insert(records, 'v2;0000000000000000-' .. id .. ';0;' .. token)
+  end
+  local names, listings, tombstones = ask('ZRANGE', gone, 0, -1), {}, {}
+  for _, name in ipairs(names) do
+    if string.match(name, '^%x+$') and #name == 16 then
+      table.insert(listings, name)
+      table.insert(tombstones, '+inf')
+      table.insert(tombstones, '0:0000000000000000-' .. name)
     end
   end
-  redis.call('HSET', nodes, name, history .. ';' .. text(now_s))
-  return 1
+  local known, others = ask('HGETALL', nodes), {}
+  for at = 1, #known, 2 do
+    table.insert(others, known[at])
+  end
+  ask_rights({
+    { 'XADD', log, '*', 'n', '1' },
+    { 'HSET', dir, '1', '' },
+    { 'HSET', meta, 'schema', '' },
+    { 'HDEL', meta, 'ahead' },
+    { 'ZADD', gone, '0', '1' },
+    { 'ZREM', gone, '1' },
+    { 'HDEL', nodes, '1' },
+  })
+  local last = '1 ' .. ask('XADD', log, '*', 'n', '1', 'b', args[2], 'p', '0') .. ' ' .. args[2]
+  write_all('HSET', dir, records)
+  write_all('ZADD', gone, tombstones)
+  write_all('ZREM', gone, listings)
+  write_all('HDEL', nodes, others)
+  ask('HDEL', meta, 'ahead')
+  ask('HSET', meta, 'schema', SCHEMA, 'last', last, 'stamp', '0')
+  return { 'made', last, unpack(others) }
 end
 
--- Gives an empty store its id, once. keys: meta; args: id, cooldown in seconds, bits of an IPv6 network
--- {1 where it has it now and 0 where it had one, id, cooldown in seconds, bits}
-local function init(keys, args)
-  local held = read('HMGET', keys[1], 'store', 'cd', 'v6')
-  if held[1] then
-    return { 0, held[1], tonumber(held[2] or 0), tonumber(held[3] or 0) }
-  end
-  local refusal = denied({ 'HSET', keys[1], 'store', '' })
-  if refusal then
-    return refusal
-  end
-  redis.call('HSET', keys[1], 'store', args[1], 'schema', '2', 'cd', args[2], 'v6', args[3])
-  return { 1, args[1], tonumber(args[2]), tonumber(args[3]) }
-end
-
--- Gives the store another id where it has this one. keys: meta; args: from, to; 1 where it has it now
-local function adopt(keys, args)
-  if read('HGET', keys[1], 'store') ~= args[1] then
-    return 0
-  end
-  redis.call('HSET', keys[1], 'store', args[2])
-  return 1
-end
-
-redis.register_function('vote_status_vote', change(true, vote))
-redis.register_function('vote_status_cancel', change(true, cancel))
-redis.register_function('vote_status_restore', change(false, restore))
-redis.register_function('vote_status_server', change(false, server))
-redis.register_function('vote_status_relist', change(false, relist))
-redis.register_function('vote_status_remove', change(true, remove))
-redis.register_function('vote_status_node', node)
-redis.register_function({ function_name = 'vote_status_rights', callback = rights, flags = { 'no-writes' } })
-redis.register_function({ function_name = 'vote_status_head', callback = head, flags = { 'no-writes' } })
-redis.register_function('vote_status_init', init)
-redis.register_function('vote_status_adopt', adopt)
+register('vote', change(vote))
+register('cancel', change(cancel))
+register('list', change(list))
+register('remove', change(remove))
+register('give', change(give))
+register('head', head, { 'no-writes' })
+register('node', node)
+register('rights', rights, { 'no-writes' })
+register('init', init)
+register('adopt', adopt)
+register('takeover', takeover)

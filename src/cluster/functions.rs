@@ -1,33 +1,67 @@
-//! The functions in the store: loaded where they are missing, compared where they are there.
+//! The functions in the store: loaded where they are missing, compared where they are there, and called by hand.
 
-use redis::cmd;
+use std::sync::LazyLock;
 
-use super::entry::{items, text};
+use redis::{Cmd, Value, cmd};
+
+use super::entry::{items, number, text};
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::reason::Reason;
+use super::wire::sha1;
 use crate::vote::id::ServerId;
 
-/// What every node has the store do.
+/// What every node has the store do, before it names its version.
 pub const CODE: &str = include_str!("functions.lua");
 /// The library's name.
 pub const LIBRARY: &str = "vote_status";
+/// The version of the store's keys that the functions make.
+pub const SCHEMA: &str = "3";
 
-/// Loads the functions if they are missing, and says whether those in the store are of this version. Never
-/// replaces any: nodes of another version may be using them.
+/// What [`CODE`] has in the place of its version.
+const NO_VERSION: &str = "'unknown'";
+/// The schema of 1.0.0, which this version takes over.
+pub(super) const SCHEMA_BEFORE: &str = "2";
+/// What the names of 1.0.0's functions begin with. The later ones begin with their schema.
+const PREFIX_OF_1_0_0: &str = "vote_status_";
+
+static VERSION: LazyLock<String> = LazyLock::new(|| sha1::hex(CODE.as_bytes()));
+static LOADED: LazyLock<String> = LazyLock::new(|| CODE.replacen(NO_VERSION, &format!("'{}'", version()), 1));
+
+/// The version of the functions, which each heartbeat compares: the digest of their text.
+#[must_use]
+pub fn version() -> &'static str {
+    &VERSION
+}
+
+/// The text as it is loaded: it says its version.
+#[must_use]
+pub fn loaded() -> &'static str {
+    &LOADED
+}
+
+/// Loads the functions where they are missing, or where those of 1.0.0 are there, and says whether those in the store are of this
+/// version. It replaces no others: nodes of another version may be using them.
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
 pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
-    if let Some(code) = loaded(link)? {
-        return Ok(is_same(&code, CODE));
-    }
-    match link.ask(cmd("FUNCTION").arg("LOAD").arg(CODE)) {
-        // Another node has loaded them meanwhile.
-        Err(LinkError::Refused(_, why)) if why.contains("already exists") => {
-            Ok(loaded(link)?.is_some_and(|code| is_same(&code, CODE)))
+    let mut command = cmd("FUNCTION");
+    command.arg("LOAD");
+    match find(link)? {
+        None => {}
+        // Its nodes see another library within a second, and take no votes.
+        Some(library) if library.is_of_1_0_0() => {
+            command.arg("REPLACE");
         }
-        loaded => loaded.map(|_name| true).map_err(|error| lacking(error, link)),
+        Some(library) => return Ok(library.code == loaded()),
+    }
+    match link.ask(command.arg(loaded())) {
+        // Another node has loaded some meanwhile. A function of this name in another library is another refusal.
+        Err(LinkError::Refused(_, why)) if why.contains("ibrary") && why.contains("already exists") => {
+            Ok(find(link)?.is_some_and(|library| library.code == loaded()))
+        }
+        done => done.map(|_name| true).map_err(|error| lacking(error, link)),
     }
 }
 
@@ -39,6 +73,27 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     LinkError::Refused(Reason::Functions, why)
 }
 
+/// Takes the keys of 1.0.0 over, once the functions are loaded. Gives the names of its nodes, which take no votes any more; `None`
+/// where there is nothing to take over. Several nodes may do so at once: the store does it once. The bits tell the entry that it
+/// writes from every other one.
+///
+/// # Errors
+/// Where the store cannot be asked, or refuses.
+pub fn take_over(link: &mut StoreLink, bits: i64) -> Result<Option<Vec<String>>, LinkError> {
+    let held = link.ask(cmd("HMGET").arg(keys::META).arg("store").arg("schema"))?;
+    let Some([store, schema]) = items(&held) else { return Err(link.strange("an id")) };
+    let Some(store) = text(store).filter(|_| text(schema) == Some(SCHEMA_BEFORE)) else { return Ok(None) };
+    let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
+    let mut command = cmd("FCALL");
+    command.arg("vs3_takeover").arg(keys.len()).arg(&keys[..]).arg(store).arg(bits);
+    let reply = call(link, &command)?;
+    match reply.iter().map(text).collect::<Option<Vec<_>>>().as_deref() {
+        Some(["made", _last, nodes @ ..]) => Ok(Some(nodes.iter().map(|name| (*name).to_owned()).collect())),
+        Some(["has", ..]) => Ok(None),
+        _ => Err(link.strange("an answer")),
+    }
+}
+
 /// The commands, each with its key, that a node needs and this connection's user may not use.
 ///
 /// # Errors
@@ -46,35 +101,71 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
 pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
     let (claims, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
     let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
-    question.arg("vote_status_rights").arg(keys.len()).arg(&keys[..]);
-    let reply = link.ask(&question)?;
-    let missing = items(&reply).and_then(|calls| calls.iter().map(|call| text(call).map(str::to_owned)).collect());
-    missing.ok_or_else(|| link.strange("a list of commands"))
+    question.arg("vs3_rights").arg(keys.len()).arg(&keys[..]);
+    let reply = call(link, &question)?;
+    match reply.iter().map(text).collect::<Option<Vec<_>>>().as_deref() {
+        Some(["missing", missing @ ..]) => Ok(missing.iter().map(|right| (*right).to_owned()).collect()),
+        _ => Err(link.strange("a list of commands")),
+    }
 }
 
-/// Whether two libraries do the same: they may differ in their comments, of whole lines or behind a line's
-/// code, and in blanks around lines. Where it is not plain that something is a comment it counts as code.
-fn is_same(one: &str, other: &str) -> bool {
-    one == other || code_lines(one).eq(code_lines(other))
+/// Calls a function. Gives what it answers behind the store's time: a word, and what belongs to it.
+///
+/// # Errors
+/// Either kind; also where the function refuses.
+pub(super) fn call(link: &mut StoreLink, command: &Cmd) -> Result<Vec<Value>, LinkError> {
+    let reply = link.ask(command)?;
+    answered(link, reply)
 }
 
-fn code_lines(code: &str) -> impl Iterator<Item = &str> {
-    // The first line is the library's name.
-    code.lines().map(|line| without_comment(line).trim()).filter(|line| !line.is_empty())
+/// What a function answered behind the store's time.
+///
+/// # Errors
+/// Where it refuses, or where that is no answer of a function.
+pub(super) fn answered(link: &StoreLink, reply: Value) -> Result<Vec<Value>, LinkError> {
+    let Value::Array(mut fields) = reply else { return Err(link.strange("an answer")) };
+    let is_timed = fields.first().is_some_and(|time| number(time).is_some());
+    let Some(word) = fields.get(1).and_then(text).filter(|_| is_timed) else { return Err(link.strange("an answer")) };
+    if word.starts_with("VS") {
+        let why = fields.get(2).and_then(text).unwrap_or_default();
+        return Err(link.refused(&format!("{word} {why}")));
+    }
+    fields.remove(0);
+    Ok(fields)
 }
 
-fn without_comment(line: &str) -> &str {
-    let Some((before, comment)) = line.split_once("--") else { return line };
-    let is_long = comment.starts_with('[');
-    let is_in_text = ['\'', '"'].iter().any(|quote| before.matches(*quote).count() % 2 == 1);
-    if is_long || is_in_text { line } else { before }
+/// A library in the store.
+struct Library {
+    code: String,
+    /// The names of its functions.
+    names: Vec<String>,
 }
 
-/// The code of the library in the store, if it is there.
+impl Library {
+    fn is_of_1_0_0(&self) -> bool {
+        !self.names.is_empty() && self.names.iter().all(|name| name.starts_with(PREFIX_OF_1_0_0))
+    }
+
+    /// The first one in a reply: names and values in turn.
+    fn read(reply: &Value) -> Option<Self> {
+        let fields = items(items(reply)?.first()?)?;
+        let field = |fields: &'_ [Value], name: &str| {
+            fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some(name)).map(|pair| pair[1].clone())
+        };
+        let code = field(fields, "library_code")?;
+        let functions = field(fields, "functions")?;
+        let names = items(&functions)?.iter().map(|function| field(items(function)?, "name"));
+        let names = names.map(|name| text(&name?).map(str::to_owned)).collect::<Option<_>>()?;
+        // What is no text is no library of ours.
+        Some(Self { code: text(&code).unwrap_or_default().to_owned(), names })
+    }
+}
+
+/// The library in the store, if it is there.
 ///
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
-fn loaded(link: &mut StoreLink) -> Result<Option<String>, LinkError> {
+fn find(link: &mut StoreLink) -> Result<Option<Library>, LinkError> {
     let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(LIBRARY).arg("WITHCODE"));
     let reply = reply.map_err(|error| match error {
         LinkError::Refused(reason, why) if why.contains("unknown command") => {
@@ -82,35 +173,54 @@ fn loaded(link: &mut StoreLink) -> Result<Option<String>, LinkError> {
         }
         other => other,
     })?;
-    // Libraries, each with names and values in turn.
-    let fields = items(&reply).and_then(|libraries| items(libraries.first()?)).unwrap_or_default();
-    let code = fields.chunks_exact(2).find(|pair| text(&pair[0]) == Some("library_code"));
-    Ok(code.and_then(|code| text(&code[1])).map(str::to_owned))
+    if items(&reply).is_some_and(<[Value]>::is_empty) {
+        return Ok(None);
+    }
+    Library::read(&reply).map(Some).ok_or_else(|| link.strange("a library"))
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{CODE, LIBRARY, is_same};
+    use redis::Value;
+
+    use super::{CODE, LIBRARY, Library, NO_VERSION, SCHEMA, loaded, version};
 
     #[test]
-    fn a_comment_makes_no_other_library() {
-        let same = [
-            format!("{CODE}\n-- of another hand\n"),
-            CODE.replace("local SPARE_S = 60", "  local SPARE_S = 60 -- why"),
-            CODE.lines().filter(|line| !line.starts_with("--")).map(|line| format!("{line}\r\n")).collect(),
-        ];
-        for other in &same {
-            assert!(is_same(other, CODE), "{other}");
+    fn what_is_loaded_says_its_version() {
+        assert_eq!(CODE.matches(NO_VERSION).count(), 1);
+        assert!(CODE.starts_with(&format!("#!lua name={LIBRARY}\n")));
+        assert!(CODE.contains(&format!("\nlocal SCHEMA = '{SCHEMA}'\n")));
+        assert!(loaded().contains(&format!("\nlocal VERSION = '{}'\n", version())));
+        assert_eq!(loaded().replace(&format!("'{}'", version()), NO_VERSION), CODE);
+        assert!(CODE.contains(&format!("'vs{SCHEMA}_' .. name")));
+    }
+
+    #[test]
+    fn only_the_library_of_1_0_0_is_replaced() {
+        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let library = |names: &[&str]| {
+            let function = |name: &&str| {
+                Value::Array(vec![
+                    bulk("name"),
+                    bulk(name),
+                    bulk("description"),
+                    Value::Nil,
+                    bulk("flags"),
+                    Value::Array(vec![]),
+                ])
+            };
+            let functions = Value::Array(names.iter().map(function).collect());
+            let fields = ["library_name", "engine", "functions", "library_code"].map(bulk);
+            let values = [bulk(LIBRARY), bulk("LUA"), functions, bulk("code")];
+            let fields = fields.into_iter().zip(values).flat_map(<[Value; 2]>::from).collect();
+            Library::read(&Value::Array(vec![Value::Array(fields)])).expect("a library")
+        };
+        assert_eq!(library(&["vote_status_vote"]).code, "code");
+        assert!(library(&["vote_status_vote", "vote_status_head"]).is_of_1_0_0());
+        // That of a later version has other names again.
+        for names in [&["vs3_head", "vs3_vote"][..], &["vs4_head"], &["vs3_vote", "vote_status_vote"], &[]] {
+            assert!(!library(names).is_of_1_0_0(), "{names:?}");
         }
-        let different = [
-            CODE.replace("local SPARE_S = 60", "local SPARE_S = 61"),
-            CODE.replace("local SPARE_S = 60", "--[[ local SPARE_S = 60"),
-            CODE.replace("'-inf'", "'--inf'"),
-            CODE.replace(LIBRARY, "other"),
-            format!("{CODE}\nreturn 1"),
-        ];
-        for other in &different {
-            assert!(!is_same(other, CODE), "{other}");
-        }
+        assert!(Library::read(&Value::Array(vec![])).is_none());
     }
 }

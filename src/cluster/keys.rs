@@ -19,6 +19,21 @@ pub const NODES: &str = "vs:{0}:nodes";
 /// A hash with the store's id, schema and settings.
 pub const META: &str = "vs:{0}:meta";
 
+/// While a store is being filled its id begins so: no node follows it yet.
+const FILLING: &str = "reseed-";
+
+/// The id of a store while it is filled.
+#[must_use]
+pub fn filling(store: &str) -> String {
+    format!("{FILLING}{store}")
+}
+
+/// Whether this is the id of a store that is being filled.
+#[must_use]
+pub fn is_filling(store: &str) -> bool {
+    store.starts_with(FILLING)
+}
+
 /// A server's votes: address to second.
 #[must_use]
 pub fn claims(server: ServerId) -> String {

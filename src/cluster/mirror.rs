@@ -2,21 +2,34 @@
 
 use super::address::StoreAddress;
 use super::admin;
+use super::bulk_reader;
 use super::digest::Digest;
-use super::link::LinkError;
+use super::keys;
+use super::link::{LinkError, StoreLink, TIMEOUT};
+use super::node::bounds::Bounds;
+use super::node::reading::{ReadingProgress, StateReading};
 use super::primary::Primary;
-use super::reason::Reason;
-use super::snapshot::{self, StoreState};
-use crate::readiness::Readiness;
+use super::reason::{Reason, RebuildCause};
+use super::wire::answer::{LogItem, StoreReply};
+use super::wire::last::Last;
+use super::wire::question::StoreQuestion;
+use crate::vote::directory::Snapshot;
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
+/// A reading is torn where servers are listed anew during it, or the store forgets something. That is tried again so often.
+const READINGS_MAX: usize = 5;
+const BOUNDS: Bounds = Bounds::USUAL;
+/// Entries that are read at once: few enough for a store with a limit on what waits for a client.
+const ENTRIES_MAX: usize = 1_000;
+
 /// The store's state up to an entry of its log.
 pub struct Mirror {
     primary: Primary,
-    /// Servers and votes.
-    pub state: StoreState,
+    reading: StateReading,
+    /// The store's id.
+    pub store: String,
     /// The store's cooldown.
     pub cooldown: Cooldown,
 }
@@ -28,10 +41,13 @@ impl Mirror {
     /// Where it cannot be read.
     pub fn read(address: &StoreAddress) -> Result<Self, LinkError> {
         let mut primary = admin::open(address)?;
-        let snap = snapshot::snap(&mut primary.link)?;
-        let minutes = u32::try_from(snap.cooldown_s / 60).unwrap_or_default();
-        let table = CooldownTable::with_prefix(snap.prefix.unwrap_or(Ipv6Prefix::USUAL));
-        let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !snap.head.store.is_empty()) else {
+        // A primary that is busy saving is slow, and nobody waits for a vote here.
+        primary.link.set_timeout(TIMEOUT * 5)?;
+        let StoreReply::Meta { store, cooldown_s, prefix, .. } = ask(&mut primary.link, &StoreQuestion::Meta)? else {
+            return Err(primary.link.strange("a cooldown"));
+        };
+        let minutes = u32::try_from(cooldown_s / 60).unwrap_or_default();
+        let Some(cooldown) = Cooldown::from_minutes(minutes).filter(|_| !store.is_empty()) else {
             let host = primary.link.host();
             return Err(LinkError::Refused(
                 Reason::WrongStore,
@@ -40,8 +56,15 @@ impl Mirror {
                 ),
             ));
         };
-        let state = snapshot::read(&mut primary, address, table, cooldown, &Readiness::default())?;
-        Ok(Self { primary, state, cooldown })
+        let prefix = u8::try_from(prefix).ok().and_then(Ipv6Prefix::from_bits).unwrap_or(Ipv6Prefix::USUAL);
+        for _ in 0..READINGS_MAX {
+            let reading =
+                StateReading::new(RebuildCause::Start, &CooldownTable::with_prefix(prefix).view(), ENTRIES_MAX);
+            if let Some(reading) = read_whole(&mut primary.link, reading, cooldown)? {
+                return Ok(Self { primary, reading, store, cooldown });
+            }
+        }
+        Err(broken_off())
     }
 
     /// Goes on to the entry of number `until`, or to the end of the log.
@@ -49,12 +72,116 @@ impl Mirror {
     /// # Errors
     /// Where the log cannot be read, or does not go on.
     pub fn advance(&mut self, until: Option<u64>) -> Result<(), LinkError> {
-        Ok(snapshot::catch_up(&mut self.primary.link, &mut self.state, self.cooldown, until)?)
+        let (link, reading) = (&mut self.primary.link, &mut self.reading);
+        let now = now(link)?;
+        while until.is_none_or(|until| reading.position.n < until) {
+            let question = StoreQuestion::Log(reading.cursor, ENTRIES_MAX, None);
+            let StoreReply::Log(mut lines) = ask(link, &question)? else { return Err(link.strange("a log")) };
+            let is_all = lines.len() < ENTRIES_MAX;
+            let is_behind = |line: &LogItem| matches!(line, LogItem::Entry(entry) if until.is_some_and(|until| entry.last.n > until));
+            let count = lines.iter().position(is_behind).unwrap_or(lines.len());
+            lines.truncate(count);
+            if !reading.follow(lines, self.cooldown, now) {
+                return Err(broken_off());
+            }
+            if is_all {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last entry of the log that it has.
+    #[must_use]
+    pub const fn position(&self) -> Last {
+        self.reading.position
+    }
+
+    /// The listed servers.
+    #[must_use]
+    pub fn servers(&self) -> Snapshot {
+        self.reading.servers()
+    }
+
+    /// The votes.
+    #[must_use]
+    pub const fn votes(&self) -> &CooldownTable {
+        &self.reading.state.table
+    }
+
+    /// What of the store cannot be read: nodes do not show it either.
+    #[must_use]
+    pub fn unreadable(&self) -> &[String] {
+        &self.reading.unreadable
     }
 
     /// The digest of what is live at `now`.
     #[must_use]
     pub fn digest(&self, now: UnixSeconds) -> Digest {
-        Digest::of(&self.state.full.servers, &self.state.full.table.view(), self.cooldown, now)
+        Digest::of(&self.servers(), &self.votes().view(), self.cooldown, now)
     }
+}
+
+fn broken_off() -> LinkError {
+    LinkError::Lost(Reason::Garbled, "the log of the store does not go on from what was read; try again".to_owned())
+}
+
+fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreReply, LinkError> {
+    Ok(admin::ask(link, question)?.reply)
+}
+
+/// The store's time.
+fn now(link: &mut StoreLink) -> Result<UnixSeconds, LinkError> {
+    let answer = admin::ask(link, &StoreQuestion::Head(Last::default()))?;
+    let now_s = answer.now_ms.and_then(|now_ms| u32::try_from(now_ms / 1_000).ok());
+    now_s.map(UnixSeconds).ok_or_else(|| link.strange("a time"))
+}
+
+/// Carries a reading out; `None` where it was torn.
+fn read_whole(
+    link: &mut StoreLink,
+    mut reading: StateReading,
+    cooldown: Cooldown,
+) -> Result<Option<StateReading>, LinkError> {
+    let now = now(link)?;
+    loop {
+        let questions = reading.questions(&BOUNDS, now.minus(cooldown.seconds()));
+        let is_reading_votes = reading.is_reading_votes();
+        if is_reading_votes {
+            let mut packed = Vec::new();
+            questions.iter().for_each(|question| admin::command(question).write_packed_command(&mut packed));
+            link.send(&packed)?;
+        }
+        for question in questions {
+            let reply = if is_reading_votes {
+                read_votes(link, &question, &mut reading.unreadable)?
+            } else {
+                ask(link, &question)?
+            };
+            match reading.take(reply, &BOUNDS, cooldown, now) {
+                ReadingProgress::More | ReadingProgress::Of(..) => {}
+                ReadingProgress::Whole => return Ok(Some(reading)),
+                ReadingProgress::Torn => return Ok(None),
+                ReadingProgress::Refused(why) => return Err(link.refused(&why)),
+            }
+        }
+    }
+}
+
+/// The votes of a server, which were asked for. Those under a key of another type are none.
+fn read_votes(
+    link: &mut StoreLink,
+    question: &StoreQuestion,
+    unreadable: &mut Vec<String>,
+) -> Result<StoreReply, LinkError> {
+    let mut votes = Vec::new();
+    match bulk_reader::votes(link, &mut |address, at| votes.push((address, UnixSeconds(at)))) {
+        Err(LinkError::Refused(Reason::Garbled, why)) => {
+            let key =
+                if let StoreQuestion::Votes(server, _) = question { keys::claims(*server) } else { String::new() };
+            unreadable.push(format!("{why}: {key}; put the key right, or UNLINK it"));
+        }
+        read => read?,
+    }
+    Ok(StoreReply::Votes(votes))
 }

@@ -90,10 +90,15 @@ fn incremental_file(engine: &Engine) -> PathBuf {
 /// Makes an empty Redis a store with a cooldown in seconds.
 fn load(redis: &mut Redis, cooldown_s: u32) {
     redis.ask(&["FUNCTION", "LOAD", CODE]);
-    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "2", "cd", &cooldown_s.to_string(), "v6", "64"]);
+    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "3", "cd", &cooldown_s.to_string(), "v6", "64"]);
     for server in 1..=SERVERS {
-        redis.ask(&["HSET", "vs:{0}:dir", &server.to_string(), &format!("v1;token-{server}")]);
+        redis.ask(&["HSET", "vs:{0}:dir", &server.to_string(), &record(server)]);
     }
+}
+
+/// How a server is listed.
+fn record(server: u32) -> String {
+    format!("v2;0000000000000000-{server:016x};0;token-{server}")
 }
 
 /// Casts votes in one write; the second of each that is accepted, by the clock of Redis.
@@ -106,17 +111,18 @@ fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
     let words: Vec<_> = commands
         .iter()
         .map(|[claims, server, ip]| {
-            let keys = ["FCALL", "vote_status_vote", "6", &log, claims, &dir, &tok, &meta, &gone];
-            [&keys[..], &[STORE, always, server, "cast", "", ip]].concat()
+            let keys = ["FCALL", "vs3_vote", "6", &log, claims, &dir, &tok, &meta, &gone];
+            [&keys[..], &[STORE, always, "", "7", server, "cast", "", ip]].concat()
         })
         .collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(accepted_at).collect()
 }
 
-/// 0 is recorded, 2 is in cooldown; both say since when.
+/// Behind the time and the word comes the entry, and then the second of the vote that counts.
 fn accepted_at(reply: &Value) -> Option<i64> {
     let fields = reply.list();
-    assert!(matches!(fields[0].number(), 0 | 2), "{reply:?}");
-    (fields[0].number() == 0).then(|| fields[1].number())
+    let word = fields[1].text();
+    assert!(matches!(word, "recorded" | "cooldown"), "{reply:?}");
+    (word == "recorded").then(|| fields[3].number())
 }

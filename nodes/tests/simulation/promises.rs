@@ -254,7 +254,7 @@ impl Promises {
                 }
                 (WantedChange::Remove(_), None | Some(ChangeOutcome::Silent)) => true,
                 // Two nodes may list a server that the store forgot: the later listing stands.
-                (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record)))) => {
+                (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record)))) => {
                     record.listing > vote.listing
                 }
                 (WantedChange::List { .. }, None | Some(ChangeOutcome::Silent)) => true,
@@ -417,7 +417,7 @@ impl Promises {
             let Some(last) = of_it.iter().max_by_key(|wanted| wanted.begun_us) else { continue };
             let is_last = of_it.iter().all(|wanted| std::ptr::eq(*wanted, *last) || wanted.ended_us < last.begun_us);
             let is_known = !self.ended.contains(&last.process);
-            if let (Some(ChangeOutcome::Decided(_, Done::Listed(record))), true, true) =
+            if let (Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record))), true, true) =
                 (&last.outcome, is_last, is_known)
             {
                 // Another server may claim the token, with a later stamp.

@@ -487,8 +487,9 @@ const fn line_of(link: usize) -> NodeLine {
 
 const fn kind(note: &Note) -> &'static str {
     match note {
-        Note::Read(0) => "read",
-        Note::Read(_) => "read and owed",
+        Note::Read(_, 0) => "read",
+        Note::Given(..) => "given",
+        Note::Read(..) => "read and owed",
         Note::Unreadable(_) => "unreadable",
         Note::Strange(_) => "strange",
         Note::GivenBack => "given back",

@@ -8,6 +8,8 @@ pub struct Bounds {
     pub heartbeat_ms: u64,
     /// One deadline for each reply. A change is made within this or never.
     pub patience_ms: u64,
+    /// A connection is waited for so long: sentinels may have to be asked, one after the other.
+    pub connect_ms: u64,
     /// How long the store waits for a new entry before it answers that there is none.
     pub block_ms: u64,
     /// A node whose record did not change for so long, while the store took writes, is not waited for.
@@ -29,8 +31,12 @@ pub struct Bounds {
     pub waking_ms: u64,
     /// Facts that are given back in one go, about: a call takes 128 pairs of words. The log is read between.
     pub facts_max: usize,
-    /// Entries that are asked for at once.
+    /// Entries that are asked for at once: with this many for each round trip a node on another continent still follows tens of
+    /// thousands a second. A store with a limit on what waits for a client closes the connection of a node that asks for
+    /// more: after each loss the node asks for half as many, until it has caught up.
     pub entries_max: usize,
+    /// A store that closes the connection over so few has another reason for it.
+    pub entries_min: usize,
     /// Servers whose votes are asked for at once, while the whole state is read.
     pub servers_max: usize,
     /// Records of servers and of what was taken away that come in one reply.
@@ -44,6 +50,7 @@ impl Bounds {
     pub const USUAL: Self = Self {
         heartbeat_ms: 1_000,
         patience_ms: 3_000,
+        connect_ms: 10_000,
         block_ms: 200,
         silence_ms: 5_000,
         least_wait_ms: 2_000,
@@ -54,7 +61,8 @@ impl Bounds {
         pause_max_ms: 1_000,
         waking_ms: 250,
         facts_max: 112,
-        entries_max: 1_000,
+        entries_max: 10_000,
+        entries_min: 64,
         servers_max: 256,
         records_max: 10_000,
         changes_max: 16_384,

@@ -104,11 +104,6 @@ impl Pending {
         Self { change, stage: Stage::Queued, deadline_ms, bits, is_seen: false, tries: 0 }
     }
 
-    /// Whether nothing was asked for it yet.
-    pub(super) fn is_queued(&self) -> bool {
-        self.stage == Stage::Queued
-    }
-
     /// Whether the store may have done it.
     pub(super) const fn is_called(&self) -> bool {
         matches!(self.stage, Stage::Called(..) | Stage::Made(..))
@@ -236,7 +231,7 @@ impl Pending {
             }
             (StoreCall::Cancel(address, _), Done::Cancelled(at)) => vec![said(Fact::VoteGone(*at, *address))],
             (StoreCall::Remove(_), Done::Removed(listing)) => vec![said(Fact::ListingGone(*listing))],
-            (_, Done::Listed(record)) => vec![said(Fact::Listed(record.clone()))],
+            (_, Done::Listed(record) | Done::TokenChanged(record)) => vec![said(Fact::Listed(record.clone()))],
             _ => Vec::new(),
         }
     }

@@ -3,10 +3,13 @@
 use super::connection::Asked;
 use super::giving::Batch;
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
-use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, SCHEMA};
+use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, SCHEMA, Unfit};
+use crate::cluster::keys::is_filling;
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Entry, LogItem, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
 use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};
+use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
@@ -40,14 +43,17 @@ impl NodeMachine {
     }
 
     pub(super) fn drop_feed(&mut self, now_ms: u64) {
+        self.entries_max = (self.entries_max / 2).max(self.bounds.entries_min);
         self.feed.drop(now_ms, &self.bounds);
-        self.is_in_doubt |= self.is_loaded && matches!(self.phase, FeedPhase::Loading(_));
+        if self.is_loaded && matches!(self.phase, FeedPhase::Loading(_)) {
+            self.note_doubt(RebuildCause::History);
+        }
         self.phase = FeedPhase::Connecting;
         self.others.miss();
     }
 
     /// The store cannot be followed: the connection is given up, and tried again.
-    fn give_up(&mut self, why: String, now_ms: u64) {
+    fn give_up(&mut self, why: Unfit, now_ms: u64) {
         if self.unfit.as_ref() != Some(&why) {
             self.outputs.push(Output::Note(Note::Unfit(why.clone())));
         }
@@ -57,7 +63,7 @@ impl NodeMachine {
     }
 
     pub(super) fn proceed_feed(&mut self, now_ms: u64) {
-        if self.feed.opens(now_ms, self.bounds.patience_ms) {
+        if self.feed.opens(now_ms, self.bounds.connect_ms) {
             self.outputs.push(Output::Connect(NodeLine::Feed));
         }
         if !self.feed.is_up() {
@@ -85,7 +91,7 @@ impl NodeMachine {
                     }
                 }
             }
-            FeedPhase::Following if is_idle && (self.is_in_doubt || self.is_suspect) => {
+            FeedPhase::Following if is_idle && (self.doubt.is_some() || self.is_suspect) => {
                 self.judge();
                 self.ask_feed(StoreQuestion::Head(self.newest()), FeedPurpose::Judge, now_ms);
             }
@@ -131,7 +137,7 @@ impl NodeMachine {
         let until_ms = self.owed.retry_at_ms().unwrap_or(u64::MAX).min(self.heartbeat_at_ms);
         let wait_ms = until_ms.saturating_sub(now_ms).min(self.bounds.block_ms);
         let block_ms = Some(wait_ms).filter(|wait_ms| *wait_ms > 0);
-        self.ask_feed(StoreQuestion::Log(self.cursor, self.bounds.entries_max, block_ms), FeedPurpose::Log, now_ms);
+        self.ask_feed(StoreQuestion::Log(self.cursor, self.entries_max, block_ms), FeedPurpose::Log, now_ms);
     }
 
     pub(super) fn take_feed(&mut self, answer: StoreAnswer, now_ms: u64) {
@@ -140,7 +146,7 @@ impl NodeMachine {
             FeedPurpose::Judge => self.take_judgement(answer.reply, now_ms),
             FeedPurpose::Beat => match answer.reply {
                 StoreReply::Head { is_held: false, .. } if !matches!(self.phase, FeedPhase::Loading(_)) => {
-                    self.note_loss()
+                    self.note_loss(RebuildCause::History)
                 }
                 _ => {}
             },
@@ -151,9 +157,14 @@ impl NodeMachine {
         }
     }
 
-    /// The store does not hold the last entry that is known.
-    pub(super) fn note_loss(&mut self) {
-        self.is_in_doubt = true;
+    /// The state has to be read whole. A cause by which the store may have lost something outweighs one by which it has not.
+    pub(super) fn note_doubt(&mut self, cause: RebuildCause) {
+        self.doubt = RebuildCause::graver(self.doubt, Some(cause));
+    }
+
+    /// The store does not hold the last entry that is known, or its log does not go on behind it.
+    pub(super) fn note_loss(&mut self, cause: RebuildCause) {
+        self.note_doubt(cause);
         if self.is_waiting {
             self.others.begin_again();
         }
@@ -170,14 +181,14 @@ impl NodeMachine {
                 self.is_foreign = version != self.version;
                 (is_held, store, schema)
             }
-            StoreReply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
-            _ => return self.give_up("a strange reply".to_owned(), now_ms),
+            StoreReply::Refused(refusal) => return self.give_up(Unfit::Refused(refusal.text), now_ms),
+            _ => return self.give_up(strange(), now_ms),
         };
         if let Some(why) = self.misfit(&store, &schema) {
             return self.give_up(why, now_ms);
         }
         self.unfit = None;
-        if is_held && self.is_loaded && !self.is_in_doubt {
+        if is_held && self.is_loaded && self.doubt.is_none() {
             self.phase = FeedPhase::Following;
             if std::mem::take(&mut self.is_suspect) {
                 // The votes go to another machine than the one that is followed.
@@ -188,40 +199,38 @@ impl NodeMachine {
         }
         self.is_suspect = false;
         if !is_held && self.is_loaded {
-            self.note_loss();
+            self.note_loss(RebuildCause::History);
         }
         // What replies have told of belongs to what is compared. A doubt that comes up from now on needs another reading.
         let unseen = std::mem::take(&mut self.unseen);
         let now = self.now_s(now_ms);
         self.join(now, |join| unseen.into_iter().flat_map(|unseen| unseen.facts).for_each(|said| join.take(said)));
-        self.is_in_doubt = false;
-        self.phase = FeedPhase::Loading(Box::new(StateReading::new(&self.shown)));
+        let cause = self.doubt.take().filter(|_| self.is_loaded).unwrap_or(RebuildCause::Start);
+        self.phase = FeedPhase::Loading(Box::new(StateReading::new(cause, &self.shown, self.entries_max)));
     }
 
     /// Why this is not the store to follow.
-    fn misfit(&self, store: &str, schema: &str) -> Option<String> {
+    fn misfit(&self, store: &str, schema: &str) -> Option<Unfit> {
         match &self.store {
-            _ if store.is_empty() => Some("EMPTY store: it has no id".to_owned()),
-            Some(own) if own != store => {
-                Some(format!("OTHER store: it has the id {store}, and this node follows {own}"))
-            }
-            _ if schema != SCHEMA => Some(format!("the store has schema {schema}, and this version knows {SCHEMA}")),
+            _ if store.is_empty() || is_filling(store) => Some(Unfit::Empty),
+            Some(own) if own != store => Some(Unfit::Other(store.to_owned())),
+            _ if schema != SCHEMA => Some(Unfit::Schema(schema.to_owned())),
             _ => None,
         }
     }
 
     fn take_records(&mut self, reply: StoreReply, now_ms: u64) {
         match reply {
-            StoreReply::Nodes { is_held, version, records } => {
+            StoreReply::Nodes { is_held, version, records, .. } => {
                 self.is_foreign = version != self.version;
                 self.others.hear(&records, &self.name, now_ms, 2 * self.bounds.heartbeat_ms);
                 if !is_held && !matches!(self.phase, FeedPhase::Loading(_)) {
-                    self.note_loss();
+                    self.note_loss(RebuildCause::History);
                 }
                 self.look_at_others();
             }
             StoreReply::Refused(StoreRefusal { kind: RefusalKind::OtherStore | RefusalKind::Elsewhere, text }) => {
-                self.give_up(text, now_ms);
+                self.give_up(Unfit::Refused(text), now_ms);
             }
             _ => {
                 // It takes no writes. Whether it has lost something can be asked all the same.
@@ -233,7 +242,7 @@ impl NodeMachine {
 
     /// Whether all that the store lacks is known.
     fn is_sure(&self) -> bool {
-        matches!(self.phase, FeedPhase::Following) && !self.is_in_doubt && !self.is_suspect
+        matches!(self.phase, FeedPhase::Following) && self.doubt.is_none() && !self.is_suspect
     }
 
     fn look_at_others(&mut self) {
@@ -255,22 +264,23 @@ impl NodeMachine {
         match progress {
             ReadingProgress::More => {}
             ReadingProgress::Of(store, schema, cooldown_s, prefix) => {
-                let is_fit = cooldown_s == u64::from(cooldown.seconds())
-                    && prefix == u64::from(self.settings.ipv6_prefix.bits());
+                let Settings { cooldown, ipv6_prefix } = self.settings;
                 if let Some(why) = self.misfit(&store, &schema) {
                     self.give_up(why, now_ms);
-                } else if !is_fit {
-                    self.give_up(format!("the store has a cooldown of {cooldown_s} s and the prefix {prefix}"), now_ms);
+                } else if cooldown_s != u64::from(cooldown.seconds()) {
+                    self.give_up(Unfit::Cooldown(cooldown_s), now_ms);
+                } else if prefix != u64::from(ipv6_prefix.bits()) {
+                    self.give_up(Unfit::Prefix(prefix), now_ms);
                 } else if self.store.is_none() {
                     self.store = Some(store.clone());
                     self.outputs.push(Output::Keep(store));
                 }
             }
             ReadingProgress::Torn => {
-                self.is_in_doubt = true;
+                self.note_doubt(RebuildCause::Gap);
                 self.judge();
             }
-            ReadingProgress::Refused(why) => self.give_up(why, now_ms),
+            ReadingProgress::Refused(why) => self.give_up(Unfit::Refused(why), now_ms),
             ReadingProgress::Whole => {
                 let phase = std::mem::replace(&mut self.phase, FeedPhase::Following);
                 if let FeedPhase::Loading(reading) = phase {
@@ -314,7 +324,7 @@ impl NodeMachine {
             }
         }
         reading.unreadable.drain(..).for_each(|what| self.outputs.push(Output::Note(Note::Unreadable(what))));
-        self.outputs.push(Output::Note(Note::Read(owed.len())));
+        self.outputs.push(Output::Note(Note::Read(reading.cause, owed.len())));
         (self.position, self.cursor, self.known) = (reading.position, reading.position.id, reading.known);
         self.outputs.push(Output::Replace(Box::new(reading.state)));
         let (rank, nodes) = self.others.rank(&self.name, self.bounds.silence_ms);
@@ -323,15 +333,18 @@ impl NodeMachine {
     }
 
     fn take_log(&mut self, reply: StoreReply, now_ms: u64) {
-        if self.is_in_doubt {
+        if self.doubt.is_some() {
             // What is known may be ahead of the log by now. The whole reading that follows has all of it.
             return;
         }
         let lines = match reply {
             StoreReply::Log(lines) => lines,
-            StoreReply::Refused(refusal) => return self.give_up(refusal.text, now_ms),
-            _ => return self.give_up("a strange reply".to_owned(), now_ms),
+            StoreReply::Refused(refusal) => return self.give_up(Unfit::Refused(refusal.text), now_ms),
+            _ => return self.give_up(strange(), now_ms),
         };
+        if lines.len() < self.entries_max {
+            self.entries_max = self.bounds.entries_max;
+        }
         let mut entries = Vec::new();
         let mut is_whole = true;
         for line in lines {
@@ -352,7 +365,7 @@ impl NodeMachine {
         }
         self.take_entries(entries, self.now_s(now_ms));
         if !is_whole {
-            self.note_loss();
+            self.note_loss(RebuildCause::Gap);
         }
         if self.owed.is_empty() {
             self.look_at_others();
@@ -393,10 +406,14 @@ impl NodeMachine {
     /// All is given back: the others are told at once.
     pub(super) fn end_giving(&mut self) {
         if self.owed.is_to_be_compared() {
-            self.is_in_doubt = true;
+            self.note_doubt(RebuildCause::History);
         } else {
             self.outputs.push(Output::Note(Note::GivenBack));
             self.heartbeat_at_ms = 0;
         }
     }
+}
+
+fn strange() -> Unfit {
+    Unfit::Refused("a strange reply".to_owned())
 }

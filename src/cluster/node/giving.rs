@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use super::share::Share;
 use super::{NodeMachine, Note, Output};
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, Given, RefusalKind, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
 use crate::vote::id::ServerId;
@@ -159,10 +160,14 @@ impl NodeMachine {
         let was_empty = self.owed.is_empty();
         match reply {
             StoreReply::Done(Done::Given(given), _) => {
-                let mut gone = Vec::new();
+                let (mut gone, mut stands) = (Vec::new(), 0);
                 for (fact, given) in batch.facts.iter().zip(given) {
                     match given {
-                        Given::Stands | Given::Over => self.owed.settle(&said(fact)),
+                        Given::Stands => {
+                            self.owed.settle(&said(fact));
+                            stands += 1;
+                        }
+                        Given::Over => self.owed.settle(&said(fact)),
                         Given::Gone => {
                             self.owed.settle(&said(fact));
                             gone.push(said(&match fact {
@@ -172,14 +177,17 @@ impl NodeMachine {
                             }));
                         }
                         // Its listing is known here, and the store has lost it since.
-                        Given::Unlisted => self.is_in_doubt = true,
+                        Given::Unlisted => self.note_doubt(RebuildCause::History),
                     }
                 }
+                self.outputs.push(Output::Note(Note::Given(stands, batch.facts.len() - stands)));
                 let now = self.now_s(now_ms);
                 self.join(now, |join| gone.into_iter().for_each(|said| join.take(said)));
                 self.owed.is_refused = false;
             }
-            StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Lost => self.note_loss(),
+            StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Lost => {
+                self.note_loss(RebuildCause::History);
+            }
             StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Key => {
                 let is_of_it = |said: &Said| said.server == batch.server;
                 let Owed { takes_away, servers, votes, aside, .. } = &mut self.owed;

@@ -13,6 +13,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::cluster::entry::EntryId;
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::StoreAnswer;
 use crate::cluster::wire::fact::Said;
@@ -31,7 +32,7 @@ mod feed;
 mod giving;
 mod knowledge;
 mod others;
-mod reading;
+pub(super) mod reading;
 mod share;
 #[cfg(test)]
 mod tests;
@@ -80,8 +81,10 @@ pub enum Output {
 /// What an operator is to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The state was read whole; so many facts are to be given back.
-    Read(usize),
+    /// The state was read whole for this cause; so many facts are to be given back.
+    Read(RebuildCause, usize),
+    /// The store has taken back so many facts, and has refused so many: it has what outweighs them, or they are over.
+    Given(usize, usize),
     /// Something in the store cannot be read.
     Unreadable(String),
     /// Another program wrote this entry.
@@ -97,7 +100,24 @@ pub enum Note {
     /// Nobody is waited for any more.
     WaitIsOver,
     /// The store cannot be followed.
-    Unfit(String),
+    Unfit(Unfit),
+}
+
+/// Why a store cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unfit {
+    /// It has no id, or is being filled.
+    Empty,
+    /// It is another store than this one, which was followed before.
+    Other(String),
+    /// Its keys are of this version.
+    Schema(String),
+    /// Its cooldown has so many seconds.
+    Cooldown(u64),
+    /// It tells IPv6 voters apart by so many bits.
+    Prefix(u64),
+    /// It refuses, in its own words.
+    Refused(String),
 }
 
 /// Where the feed stands.
@@ -116,7 +136,7 @@ enum FeedPhase {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStanding {
     /// It has no connection, or it cannot follow the store, and why.
-    Away(Option<String>),
+    Away(Option<Unfit>),
     /// It looks whether the store has lost anything.
     Judging,
     /// It reads the state whole.
@@ -169,12 +189,14 @@ pub struct NodeMachine {
     /// How far what is shown goes, and the log was read.
     position: Last,
     cursor: EntryId,
+    /// Entries that are asked for at once now: see [`Bounds::entries_max`].
+    entries_max: usize,
     unseen: Vec<UnseenEntry>,
     phase: FeedPhase,
     /// Whether a state was read.
     is_loaded: bool,
-    /// The state is to be read whole at the next chance, whatever the store holds.
-    is_in_doubt: bool,
+    /// Why the state is to be read whole at the next chance, whatever the store holds.
+    doubt: Option<RebuildCause>,
     /// The votes' connection says that the store has lost something: the feed is asked whether its store has, too.
     is_suspect: bool,
     /// The votes' connection leads to a machine that takes none.
@@ -188,13 +210,15 @@ pub struct NodeMachine {
     heartbeat_at_ms: u64,
     feed: StoreConnection<feed::FeedPurpose>,
     votes: StoreConnection<votes::VotesPurpose>,
-    /// Why the store cannot be followed, or no change may be made.
-    unfit: Option<String>,
+    /// Why the store cannot be followed.
+    unfit: Option<Unfit>,
     /// The store has other functions.
     is_foreign: bool,
     barrier: Option<String>,
-    /// Changes on their way by their callers, and callers by the bits of their changes.
+    /// Changes on their way by their callers, of which nothing was asked yet for those that are queued; and callers by the
+    /// bits of their changes. Callers' numbers rise, and so do the deadlines of their changes.
     pending: BTreeMap<u64, Pending>,
+    queued: Vec<u64>,
     callers: HashMap<i64, u64>,
     /// When the last input came, and when this process was last seen to have been paused.
     input_at_ms: Option<u64>,
@@ -208,8 +232,10 @@ impl NodeMachine {
     pub fn new(start: Start) -> Self {
         let Start { bounds, settings, name, store, version, seed, shown } = start;
         let (feed, votes) = (StoreConnection::new(&bounds), StoreConnection::new(&bounds));
-        let (known, overlay, position, cursor, unseen, owed, others, pending, callers, outputs) = Default::default();
+        let (known, overlay, position, cursor, unseen, owed, others, pending, queued, callers, outputs) =
+            Default::default();
         Self {
+            entries_max: bounds.entries_max,
             bounds,
             settings,
             name,
@@ -224,7 +250,7 @@ impl NodeMachine {
             unseen,
             phase: FeedPhase::Connecting,
             is_loaded: false,
-            is_in_doubt: false,
+            doubt: None,
             is_suspect: false,
             is_elsewhere: false,
             owed,
@@ -238,6 +264,7 @@ impl NodeMachine {
             is_foreign: false,
             barrier: None,
             pending,
+            queued,
             callers,
             input_at_ms: None,
             resumed_at_ms: None,
@@ -257,7 +284,7 @@ impl NodeMachine {
         let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::VotesPurpose::Beat));
         let votes_heard_ms = self.votes.heard_ms().filter(|_| !is_asked);
         let votes_heartbeat = votes_heard_ms.map(|heard_ms| heard_ms + self.bounds.heartbeat_ms);
-        let pending = self.pending.values().map(|pending| pending.deadline_ms).min();
+        let pending = self.pending.first_key_value().map(|(_, first)| first.deadline_ms);
         let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, FeedPhase::Judging);
         let heartbeat = says.then_some(self.heartbeat_at_ms);
         let votes_due = if self.is_loaded { self.votes.due_ms() } else { None };
@@ -313,7 +340,7 @@ impl NodeMachine {
         }
     }
 
-    /// A caller wants a change. It is told by its number what became of it.
+    /// A caller wants a change. It is told by its number, which is greater than that of any before, what became of it.
     pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
         match self.refusal(changes::is_vote(&change), now_ms) {
@@ -322,20 +349,27 @@ impl NodeMachine {
                 let bits = self.draw();
                 self.pending.insert(caller, Pending::new(change, bits, now_ms + self.bounds.patience_ms));
                 self.callers.insert(bits, caller);
+                self.queued.push(caller);
             }
         }
         self.proceed(now_ms);
     }
 
     /// What the store says of itself has changed: it may lack what it had. It is read whole.
-    pub fn doubt(&mut self, now_ms: u64) {
-        self.is_in_doubt = true;
+    pub fn doubt(&mut self, cause: RebuildCause, now_ms: u64) {
+        self.note_doubt(cause);
         self.proceed(now_ms);
     }
 
     /// Whatever runs the node has found a reason to make no changes, or finds none any more.
     pub fn bar(&mut self, why: Option<String>) {
         self.barrier = why;
+    }
+
+    /// The caller of the change with these bits, as long as it is not answered.
+    #[must_use]
+    pub fn caller(&self, bits: i64) -> Option<u64> {
+        self.callers.get(&bits).copied()
     }
 
     /// Where it stands.
@@ -345,7 +379,7 @@ impl NodeMachine {
             FeedPhase::Connecting => NodeStanding::Away(self.unfit.clone()),
             FeedPhase::Judging => NodeStanding::Judging,
             FeedPhase::Loading(_) => NodeStanding::Loading,
-            FeedPhase::Following if self.is_in_doubt || self.is_suspect => NodeStanding::Judging,
+            FeedPhase::Following if self.doubt.is_some() || self.is_suspect => NodeStanding::Judging,
             FeedPhase::Following if !self.owed.is_empty() => NodeStanding::GivingBack(self.owed.len()),
             FeedPhase::Following if self.is_waiting => NodeStanding::Waiting,
             FeedPhase::Following => NodeStanding::Following,
@@ -362,27 +396,31 @@ impl NodeMachine {
     #[must_use]
     pub fn refusal(&self, is_vote: bool, now_ms: u64) -> Option<String> {
         if self.resumed_at_ms.is_some_and(|at_ms| now_ms < at_ms + self.bounds.waking_ms) {
-            return Some("this process was paused".to_owned());
+            return Some("PAUSED process: it stood still a moment ago".to_owned());
         }
         if let Some(why) = &self.barrier {
             return Some(why.clone());
         }
         if self.is_foreign {
-            return Some("the store has other functions than this version calls".to_owned());
+            return Some("FUNCTIONS of another version are in the store".to_owned());
         }
         let why = match self.standing() {
-            NodeStanding::Away(why) => why.unwrap_or_else(|| "the store does not answer".to_owned()),
-            NodeStanding::Judging => "it is not known yet whether the store has lost anything".to_owned(),
-            NodeStanding::Loading => "the state is read".to_owned(),
-            NodeStanding::GivingBack(count) => format!("{count} facts are being given back to the store"),
-            NodeStanding::Waiting => "other nodes may have something to give back".to_owned(),
-            NodeStanding::Following if !self.votes.is_up() => "there is no connection for votes".to_owned(),
+            NodeStanding::Away(_) => "UNREACHABLE store: it is not followed".to_owned(),
+            NodeStanding::Judging => "UNSETTLED store: it is not known yet whether it has lost anything".to_owned(),
+            NodeStanding::Loading => "UNSETTLED store: its state is read".to_owned(),
+            NodeStanding::GivingBack(count) => {
+                format!("UNSETTLED store: {count} facts that it has lost are being given back")
+            }
+            NodeStanding::Waiting => "UNSETTLED store: other nodes may have something to give back".to_owned(),
+            NodeStanding::Following if !self.votes.is_up() => {
+                "UNREACHABLE store: there is no connection for votes".to_owned()
+            }
             NodeStanding::Following if self.pending.len() >= self.bounds.changes_max => {
-                "too many changes wait".to_owned()
+                "UNSETTLED store: too many changes wait for it".to_owned()
             }
             NodeStanding::Following => {
                 let owing = self.others.owing(self.bounds.silence_ms).next().filter(|_| !is_vote)?;
-                format!("the node {owing} has something to give back")
+                format!("UNSETTLED store: the node {owing} has something to give back")
             }
         };
         Some(why)

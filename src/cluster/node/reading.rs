@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
 use crate::cluster::entry::EntryId;
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
 use crate::cluster::wire::fact::{Fact, Record, Said};
@@ -30,27 +31,32 @@ enum ReadingStep {
 }
 
 /// A reading under way.
-pub(super) struct StateReading {
+pub(crate) struct StateReading {
+    /// Why it is read.
+    pub(super) cause: RebuildCause,
     /// What is to be shown.
-    pub(super) state: FullState,
+    pub(crate) state: FullState,
     /// What is known besides.
     pub(super) known: Knowledge,
     /// How far it goes.
-    pub(super) position: Last,
-    cursor: EntryId,
+    pub(crate) position: Last,
+    /// The log goes on behind this entry, which another program may have written behind that one.
+    pub(crate) cursor: EntryId,
+    /// Entries that are asked for at once.
+    entries_max: usize,
     step: ReadingStep,
     servers: Vec<ServerId>,
     /// How many servers' votes were asked for, and how many have come.
     asked: usize,
     answered: usize,
-    /// Servers for which the log had votes, since the reading began.
-    voted: HashSet<ServerId>,
+    /// Servers for which the log had votes, since the reading began; `None` once it is whole.
+    voted: Option<HashSet<ServerId>>,
     /// What cannot be read, to be told.
-    pub(super) unreadable: Vec<String>,
+    pub(crate) unreadable: Vec<String>,
 }
 
 /// How a reading goes on.
-pub(super) enum ReadingProgress {
+pub(crate) enum ReadingProgress {
     /// There is more to ask.
     More,
     /// It is whole, and was of one history.
@@ -65,14 +71,27 @@ pub(super) enum ReadingProgress {
 
 impl StateReading {
     /// One that has asked nothing yet.
-    pub(super) fn new(shown: &CooldownView) -> Self {
+    pub(crate) fn new(cause: RebuildCause, shown: &CooldownView, entries_max: usize) -> Self {
         let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
-        let (known, position, cursor, servers, asked, answered, voted, unreadable) = Default::default();
-        Self { state, known, position, cursor, step: ReadingStep::Meta, servers, asked, answered, voted, unreadable }
+        let (known, position, cursor, servers, asked, answered, unreadable) = Default::default();
+        Self {
+            cause,
+            state,
+            known,
+            position,
+            cursor,
+            entries_max,
+            step: ReadingStep::Meta,
+            servers,
+            asked,
+            answered,
+            voted: Some(HashSet::new()),
+            unreadable,
+        }
     }
 
     /// What to ask now. Several servers' votes are asked for at once; all else one by one.
-    pub(super) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
+    pub(crate) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
         match &self.step {
             ReadingStep::Meta => vec![StoreQuestion::Meta],
             ReadingStep::Servers(cursor) => vec![StoreQuestion::Servers(cursor.clone(), bounds.records_max)],
@@ -83,18 +102,18 @@ impl StateReading {
                 servers.iter().map(|server| StoreQuestion::Votes(*server, live_after)).collect()
             }
             ReadingStep::Gone(parts) => vec![StoreQuestion::Gone(bounds.records_max, *parts)],
-            ReadingStep::Log => vec![StoreQuestion::Log(self.cursor, bounds.entries_max, None)],
+            ReadingStep::Log => vec![StoreQuestion::Log(self.cursor, self.entries_max, None)],
             ReadingStep::Check => vec![StoreQuestion::Head(self.position)],
         }
     }
 
     /// Whether several pieces are asked for at once.
-    pub(super) const fn is_reading_votes(&self) -> bool {
+    pub(crate) const fn is_reading_votes(&self) -> bool {
         matches!(self.step, ReadingStep::Votes)
     }
 
     /// Takes in an answer.
-    pub(super) fn take(
+    pub(crate) fn take(
         &mut self,
         reply: StoreReply,
         bounds: &Bounds,
@@ -128,7 +147,7 @@ impl StateReading {
                 self.step = if members < bounds.records_max { ReadingStep::Log } else { ReadingStep::Gone(parts + 1) };
             }
             (ReadingStep::Log, StoreReply::Log(lines)) => {
-                let is_all = lines.len() < bounds.entries_max;
+                let is_all = lines.len() < self.entries_max;
                 if !self.follow(lines, cooldown, now) {
                     return ReadingProgress::Torn;
                 }
@@ -136,11 +155,19 @@ impl StateReading {
                     self.step = ReadingStep::Check;
                 }
             }
-            (ReadingStep::Check, StoreReply::Head { is_held: true, .. }) => return ReadingProgress::Whole,
+            (ReadingStep::Check, StoreReply::Head { is_held: true, .. }) => {
+                self.voted = None;
+                return ReadingProgress::Whole;
+            }
             (_, StoreReply::Refused(refusal)) => return ReadingProgress::Refused(refusal.text),
             _ => return ReadingProgress::Torn,
         }
         ReadingProgress::More
+    }
+
+    /// The listed servers, as they are shown.
+    pub(crate) fn servers(&self) -> Snapshot {
+        self.known.snapshot()
     }
 
     fn begin_votes(&mut self) -> ReadingStep {
@@ -184,8 +211,8 @@ impl StateReading {
         }
     }
 
-    /// Whether the log goes on from here.
-    fn follow(&mut self, lines: Vec<LogItem>, cooldown: Cooldown, now: UnixSeconds) -> bool {
+    /// Whether the log goes on from here. A reading that is whole may follow it for as long as it likes.
+    pub(crate) fn follow(&mut self, lines: Vec<LogItem>, cooldown: Cooldown, now: UnixSeconds) -> bool {
         let shown = self.state.table.view();
         let mut overlay = Overlay::default();
         let mut join = Join::new(&mut self.known, &shown, &mut overlay, cooldown, now);
@@ -197,11 +224,12 @@ impl StateReading {
                     for fact in &entry.facts {
                         match fact {
                             EntryFact::Vote(server, ..) => {
-                                self.voted.insert(*server);
+                                self.voted.as_mut().map(|voted| voted.insert(*server));
                             }
                             // The directory was ahead of the log: which votes were of which listing is not known.
                             EntryFact::Other(Said { server, fact: Fact::ListingGone(listing) })
-                                if self.voted.contains(server) && join.listing(*server) != Some(*listing) =>
+                                if self.voted.as_ref().is_some_and(|voted| voted.contains(server))
+                                    && join.listing(*server) != Some(*listing) =>
                             {
                                 return false;
                             }
@@ -239,4 +267,65 @@ pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said
         taken.push(said);
     }
     taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ReadingProgress, StateReading};
+    use crate::cluster::entry::EntryId;
+    use crate::cluster::node::bounds::Bounds;
+    use crate::cluster::reason::RebuildCause;
+    use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
+    use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
+    use crate::cluster::wire::last::Last;
+    use crate::vote::address::VoterAddress;
+    use crate::vote::id::{ServerId, Token};
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::CooldownTable;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    const SERVER: ServerId = ServerId(28);
+    const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+    fn entry(n: u64, facts: Vec<EntryFact>) -> LogItem {
+        let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
+        let before = if n == 1 { Last::default().mark() } else { at(n - 1).mark() };
+        LogItem::Entry(Entry { last: at(n), before, facts })
+    }
+
+    /// A node that was away gives back that an earlier listing was taken away.
+    #[test]
+    fn a_whole_reading_follows_what_would_tear_one_under_way() {
+        let vote = |n| entry(n, vec![EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(7)))]);
+        let listing = Listing::read("1700000000000000-00000000000000aa").expect("a listing");
+        let gone = |n| entry(n, vec![EntryFact::Other(Said { server: SERVER, fact: Fact::ListingGone(listing) })]);
+        let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
+        let record = Record { listing, stamp: 5, token: Token::new("demo").expect("a token") };
+        let (store, last) = ("store".to_owned(), Last::default());
+        let begun = || {
+            let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
+            let (store, schema) = (store.clone(), "3".to_owned());
+            for reply in [
+                StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 5 },
+                StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record.clone()))]),
+                StoreReply::Votes(Vec::new()),
+                StoreReply::Gone(Vec::new(), 0),
+            ] {
+                let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+                let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
+                assert!(matches!(progress, ReadingProgress::More | ReadingProgress::Of(..)));
+            }
+            reading
+        };
+        assert!(!begun().follow(vec![vote(1), gone(2)], Cooldown::USUAL, NOW));
+
+        let mut reading = begun();
+        let head = StoreReply::Head { is_held: true, last, store, schema: "3".to_owned(), version: String::new() };
+        for reply in [StoreReply::Log(vec![vote(1)]), head] {
+            let _is_whole = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
+        }
+        assert!(reading.follow(vec![vote(2), gone(3)], Cooldown::USUAL, NOW));
+        assert_eq!((reading.position.n, reading.servers().len()), (3, 1));
+        assert!(!reading.follow(vec![vote(5)], Cooldown::USUAL, NOW), "a hole");
+    }
 }

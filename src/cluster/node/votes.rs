@@ -3,6 +3,7 @@
 use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
 use super::{NodeLine, NodeMachine, Output, UnseenEntry};
+use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::{StoreQuestion, Terms};
@@ -35,13 +36,13 @@ impl NodeMachine {
                 let is_called = self.pending.get(&caller).is_some_and(Pending::is_called);
                 self.end(
                     caller,
-                    if is_called { ChangeOutcome::Silent } else { unavailable("the store does not answer") },
+                    if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) },
                 );
             }
         }
-        let queued: Vec<u64> =
-            self.pending.iter().filter(|(_, pending)| pending.is_queued()).map(|(caller, _)| *caller).collect();
-        queued.into_iter().for_each(|caller| self.end(caller, unavailable("the store does not answer")));
+        for caller in std::mem::take(&mut self.queued) {
+            self.end(caller, unavailable(NO_ANSWER));
+        }
     }
 
     fn end(&mut self, caller: u64, outcome: ChangeOutcome) {
@@ -56,7 +57,7 @@ impl NodeMachine {
         if !self.is_loaded {
             return;
         }
-        if self.votes.opens(now_ms, self.bounds.patience_ms) {
+        if self.votes.opens(now_ms, self.bounds.connect_ms) {
             self.outputs.push(Output::Connect(NodeLine::Votes));
         }
         if self.is_elsewhere && self.votes.asked.is_empty() {
@@ -78,17 +79,16 @@ impl NodeMachine {
 
     /// Changes for which it is too late: nothing was asked for them yet, or the log does not bring them.
     fn end_late(&mut self, now_ms: u64) {
-        let late = self.pending.iter().filter(|(_, pending)| now_ms >= pending.deadline_ms);
-        let late: Vec<(u64, bool)> = late.map(|(caller, pending)| (*caller, pending.is_called())).collect();
-        for (caller, is_called) in late {
-            self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable("the store does not answer") });
+        while let Some((caller, pending)) = self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
+        {
+            let (caller, is_called) = (*caller, pending.is_called());
+            self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) });
         }
+        self.queued.retain(|caller| self.pending.contains_key(caller));
     }
 
     fn begin_changes(&mut self, now_ms: u64) {
-        let queued: Vec<u64> =
-            self.pending.iter().filter(|(_, pending)| pending.is_queued()).map(|(caller, _)| *caller).collect();
-        for caller in queued {
+        for caller in std::mem::take(&mut self.queued) {
             if let Some(pending) = self.pending.get_mut(&caller) {
                 let next = pending.begin();
                 self.go_on(caller, next, now_ms);
@@ -153,7 +153,7 @@ impl NodeMachine {
             Some(next) => self.go_on(caller, next, now_ms),
             None => {
                 let is_called = pending.is_called();
-                self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable("a strange reply") });
+                self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable("GARBLED reply") });
             }
         }
     }
@@ -183,7 +183,7 @@ impl NodeMachine {
             self.unseen.push(UnseenEntry { last, facts });
         } else if !fresh.is_empty() {
             // The log was read past that number, and this was not there.
-            self.is_in_doubt = true;
+            self.note_doubt(RebuildCause::Gap);
         }
         // What is not shown although the log was read past it was taken away since.
         if are_shown || !is_ahead {
@@ -209,6 +209,8 @@ impl NodeMachine {
         }
     }
 }
+
+const NO_ANSWER: &str = "UNREACHABLE store: it does not answer";
 
 fn unavailable(why: &str) -> ChangeOutcome {
     ChangeOutcome::Unavailable(why.to_owned())

@@ -39,6 +39,8 @@ pub enum StoreReply {
     Nodes {
         /// Whether the store holds the entry that was named.
         is_held: bool,
+        /// The store's last entry.
+        last: Last,
         /// The version of its functions.
         version: String,
         /// The records of all nodes.
@@ -153,8 +155,10 @@ pub enum Done {
     Cancelled(UnixSeconds),
     /// Another vote stands than the one that was named, or none.
     OtherVote(Option<UnixSeconds>),
-    /// The server is listed so.
+    /// The server was not listed, and is listed so.
     Listed(Record),
+    /// The server was listed, and has another token now.
+    TokenChanged(Record),
     /// The server is listed so, as before.
     SameToken(Record),
     /// The token is another server's.
@@ -208,13 +212,17 @@ pub enum RefusalKind {
     InDoubt,
 }
 
+/// Codes of a machine that takes no changes for now, where another one may, or the same one once it was looked at anew.
+const ELSEWHERE: [&str; 9] =
+    ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
+
 impl StoreAnswer {
     /// Reads the reply to a question. `Err` has what the store says where it refuses as a whole.
     #[must_use]
     pub fn read(question: &StoreQuestion, value: &Value) -> Self {
         if let Value::ServerError(error) = value {
             let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            let is_elsewhere = matches!(error.code(), "READONLY" | "LOADING" | "MASTERDOWN" | "NOAUTH");
+            let is_elsewhere = ELSEWHERE.contains(&error.code()) || text.contains("Function not found");
             return Self::refused(None, if is_elsewhere { RefusalKind::Elsewhere } else { RefusalKind::Other }, text);
         }
         if !matches!(question, StoreQuestion::Head(_) | StoreQuestion::Node(..) | StoreQuestion::Change(..)) {
@@ -401,7 +409,8 @@ fn read_held(word: &str) -> Option<bool> {
 }
 
 fn read_nodes(word: &str, fields: &[Value]) -> Option<StoreReply> {
-    let [_, _last, version, pairs @ ..] = fields else { return None };
+    let [_, last, version, pairs @ ..] = fields else { return None };
+    let last = Last::read(text(last)?)?;
     let (version, pairs) = (text(version)?.to_owned(), pairs.chunks_exact(2));
     // A record of an earlier version says nothing that counts here.
     let nodes = pairs.filter_map(|pair| {
@@ -410,7 +419,7 @@ fn read_nodes(word: &str, fields: &[Value]) -> Option<StoreReply> {
         let is_held = parts.next()? == "held";
         Some(NodeRecord { name: text(&pair[0])?.to_owned(), count, owed: if is_held { owed } else { owed.max(1) } })
     });
-    Some(StoreReply::Nodes { is_held: read_held(word)?, version, records: nodes.collect() })
+    Some(StoreReply::Nodes { is_held: read_held(word)?, last, version, records: nodes.collect() })
 }
 
 fn read_change(call: &StoreCall, word: &str, fields: &[Value]) -> Option<StoreReply> {
@@ -429,7 +438,8 @@ fn read_change(call: &StoreCall, word: &str, fields: &[Value]) -> Option<StoreRe
         (StoreCall::Cast(_), "many") => Done::TooMany,
         (StoreCall::Cancel(_, at), "cancelled") => Done::Cancelled(*at),
         (StoreCall::Cancel(..), "other") => Done::OtherVote(maybe(field(2)?, seconds)?),
-        (StoreCall::List { .. }, "listed") => Done::Listed(record(field(2)?)?),
+        (StoreCall::List { before: None, .. }, "listed") => Done::Listed(record(field(2)?)?),
+        (StoreCall::List { .. }, "listed") => Done::TokenChanged(record(field(2)?)?),
         (StoreCall::List { .. }, "unchanged") => Done::SameToken(record(field(2)?)?),
         (StoreCall::List { .. }, "in_use") => Done::TokenInUse,
         (StoreCall::Remove(listing), "removed") => Done::Removed(*listing),

@@ -142,7 +142,7 @@ fn what_a_store_and_its_nodes_say_of_themselves() {
     let (records, version) = (vec![node("a", 8, 0), node("b", 9, 1)], "version".to_owned());
     assert_eq!(
         StoreAnswer::read(&question, &timed(&words)).reply,
-        StoreReply::Nodes { is_held: true, version, records }
+        StoreReply::Nodes { is_held: true, last: Last::default(), version, records }
     );
 }
 

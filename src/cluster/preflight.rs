@@ -104,26 +104,35 @@ fn hard_limit(limits: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// One question with each command that nodes use by themselves, none of which changes anything.
-const QUESTIONS: [&[&str]; 12] = [
+/// One question with each command that nodes use, by themselves or within a function, and that changes nothing. What changes
+/// something the functions ask for: see [`functions::missing_rights`].
+const QUESTIONS: [&[&str]; 15] = [
     &["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY],
     &["EXISTS", keys::META],
     &["HGET", keys::META, "store"],
     &["HMGET", keys::TOKENS, "x"],
+    &["HGETALL", keys::NODES],
     &["HSCAN", keys::DIRECTORY, "0"],
     &["XREVRANGE", keys::LOG, "+", "-", "COUNT", "1"],
     &["XREAD", "COUNT", "1", "STREAMS", keys::LOG, "0-0"],
+    &["ZRANGE", keys::GONE, "0", "0"],
     &["ZRANGEBYSCORE", "vs:{0}:s:0", "0", "0"],
+    &["ZSCORE", "vs:{0}:s:0", "0"],
     &["TIME"],
     &["WAIT", "0", "1"],
     // There is no function of that name: a user that may call functions is told so.
-    &["FCALL", "vote_status_probe", "0"],
-    &["FCALL_RO", "vote_status_probe", "0"],
+    &["FCALL", "vs3_probe", "0"],
+    &["FCALL_RO", "vs3_probe", "0"],
 ];
 
 #[cfg(test)]
 mod tests {
-    use super::hard_limit;
+    use std::collections::BTreeSet;
+
+    use super::{QUESTIONS, hard_limit};
+    use crate::cluster::functions::CODE;
+
+    const DOCUMENT: &str = include_str!("../../docs/CLUSTER.md");
 
     #[test]
     fn the_limit_of_ordinary_clients_is_read_from_that_of_all() {
@@ -131,5 +140,29 @@ mod tests {
         assert_eq!(hard_limit(limits), Some(262_144));
         assert_eq!(hard_limit("slave 1 2 3"), None);
         assert_eq!(hard_limit("normal"), None);
+    }
+
+    /// The user of the documents has what this file and the functions look for, and nothing that neither looks for but what
+    /// finds the machine and loads the functions, each of which fails by its own name.
+    #[test]
+    fn documents_functions_and_this_look_give_one_list_of_rights() {
+        let user = DOCUMENT.lines().find(|line| line.starts_with("user vote-status on")).expect("the user");
+        let given: BTreeSet<String> =
+            user.split([' ', '(']).filter_map(|word| word.strip_prefix('+')).map(named).collect();
+        let asked = QUESTIONS.iter().map(|words| named(words[0]));
+        let (_, rights) = CODE.split_once("local function rights(keys)").expect("the function");
+        let (rights, _) = rights.split_once("\nend\n").expect("its end");
+        let called =
+            rights.lines().filter_map(|line| Some(named(line.trim().strip_prefix("{ '")?.split('\'').next()?)));
+        let called: BTreeSet<String> = called.collect();
+        assert!(called.len() > 15, "{called:?}");
+        let elsewhere = ["@connection", "cluster", "info"].map(str::to_owned);
+        let needed: BTreeSet<String> = asked.chain(called).chain(elsewhere).collect();
+        assert_eq!(given, needed);
+    }
+
+    /// A command without its subcommand.
+    fn named(command: &str) -> String {
+        command.split(['|', ')']).next().unwrap_or_default().to_lowercase()
     }
 }
