@@ -25,6 +25,7 @@ mod sentinels;
 mod shards;
 mod split;
 mod strange;
+mod takeover;
 mod tokens;
 pub(crate) mod util;
 mod versions;
