@@ -6,8 +6,8 @@ use redis::{Cmd, Value, cmd};
 
 use super::address::StoreAddress;
 use super::entry::{number, text};
-use super::functions::{self, SCHEMA, SCHEMA_BEFORE};
-use super::keys;
+use super::functions::{self, SCHEMA_BEFORE};
+use super::keys::{self, SCHEMA};
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::reason::Reason;

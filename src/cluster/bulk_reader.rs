@@ -10,17 +10,18 @@ use crate::vote::address::VoterAddress;
 /// Longest text of a number or a length, with its line end.
 const LINE_BYTES_MAX: u64 = 64;
 
-/// Reads one reply: votes, each an address and its second.
+/// Reads one reply: votes, each an address and its second. Gives what the store says where it refuses.
 ///
 /// # Errors
-/// Either kind.
-pub fn votes(link: &mut StoreLink, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<(), LinkError> {
+/// [`LinkError::Lost`]
+pub fn votes(link: &mut StoreLink, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<Option<String>, LinkError> {
     let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
-    read_pairs(link.unread(), address, visit).map_err(|fault| match fault {
-        ReadError::Io(error) => link.lost(&error),
-        ReadError::Form => link.strange("a list of votes"),
-        ReadError::Refusal(line) => link.refused(&String::from_utf8_lossy(&line[1..])),
-    })
+    match read_pairs(link.unread(), address, visit) {
+        Ok(()) => Ok(None),
+        Err(ReadError::Refusal(line)) => Ok(Some(String::from_utf8_lossy(&line[1..]).into_owned())),
+        Err(ReadError::Io(error)) => Err(link.lost(&error)),
+        Err(ReadError::Form) => Err(link.strange("a list of votes")),
+    }
 }
 
 #[derive(Debug)]

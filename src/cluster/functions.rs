@@ -15,8 +15,6 @@ use crate::vote::id::ServerId;
 pub const CODE: &str = include_str!("functions.lua");
 /// The library's name.
 pub const LIBRARY: &str = "vote_status";
-/// The version of the store's keys that the functions make.
-pub const SCHEMA: &str = "3";
 
 /// What [`CODE`] has in the place of its version.
 const NO_VERSION: &str = "'unknown'";
@@ -183,7 +181,8 @@ fn find(link: &mut StoreLink) -> Result<Option<Library>, LinkError> {
 mod tests {
     use redis::Value;
 
-    use super::{CODE, LIBRARY, Library, NO_VERSION, SCHEMA, loaded, version};
+    use super::{CODE, LIBRARY, Library, NO_VERSION, loaded, version};
+    use crate::cluster::keys::SCHEMA;
 
     #[test]
     fn what_is_loaded_says_its_version() {

@@ -3,6 +3,8 @@
 
 use crate::vote::id::ServerId;
 
+/// The version of the keys: what stands in them, and which functions change it.
+pub const SCHEMA: &str = "3";
 /// What every key begins with.
 pub const PREFIX: &str = "vs:{0}:";
 /// The log of changes, which every node follows.

@@ -13,13 +13,8 @@ use super::address::Host;
 use super::entry::text;
 use super::keys;
 use super::reason::Reason;
-use super::socket::{StoreSocket, fault};
+use super::socket::{SocketCloser, StoreSocket, fault};
 
-/// Entries that are read at once, if the store can send so many: with this many for each round trip a node on another
-/// continent still follows tens of thousands a second.
-pub const ENTRIES_MAX: usize = 10_000;
-/// A store that closes the connection over so few has another reason for it.
-pub const ENTRIES_MIN: usize = 64;
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
 /// The same for a sentinel. It is shorter, as there are others to ask.
@@ -65,8 +60,6 @@ pub struct StoreLink {
     socket: BufReader<StoreSocket>,
     parser: Parser,
     host: Host,
-    /// Entries of the log that are read at once.
-    pub entries_max: usize,
 }
 
 impl StoreLink {
@@ -80,7 +73,7 @@ impl StoreLink {
             LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
         })?;
         let socket = BufReader::with_capacity(BUFFER_BYTES, socket);
-        let mut link = Self { socket, parser: Parser::new(), host: host.clone(), entries_max: ENTRIES_MAX };
+        let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
         if let Some(password) = password {
             link.greet(cmd("AUTH").arg(access.user.as_deref()).arg(password))?;
         }
@@ -96,6 +89,14 @@ impl StoreLink {
             Ok(_) => Ok(()),
             Err(LinkError::Lost(reason, why) | LinkError::Refused(reason, why)) => Err(LinkError::Lost(reason, why)),
         }
+    }
+
+    /// What ends the connection from another thread.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`]
+    pub fn closer(&self) -> Result<SocketCloser, LinkError> {
+        self.socket.get_ref().closer().map_err(|error| self.lost(&error))
     }
 
     /// The machine that it leads to.
@@ -171,12 +172,22 @@ impl StoreLink {
     }
 
     fn reply(&mut self) -> Result<Value, LinkError> {
+        match self.read_value()? {
+            Value::ServerError(error) => {
+                Err(self.refused(&format!("{} {}", error.code(), error.details().unwrap_or_default())))
+            }
+            value => Ok(value),
+        }
+    }
+
+    /// The next reply, a refusal too.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`]
+    pub fn read_value(&mut self) -> Result<Value, LinkError> {
         let mut ear = Ear { socket: &mut self.socket, failure: None };
         let parsed = self.parser.parse_value(&mut ear);
         match (parsed, ear.failure) {
-            (Ok(Value::ServerError(error)), _) => {
-                Err(self.refused(&format!("{} {}", error.code(), error.details().unwrap_or_default())))
-            }
             (Ok(value), _) => Ok(value),
             (Err(_), Some(failure)) => Err(self.lost(&failure)),
             (Err(_), None) => Err(self.strange("an answer")),
@@ -240,7 +251,7 @@ impl Read for Ear<'_> {
 #[must_use]
 pub fn refusal(why: &str) -> Reason {
     /// Beginnings of what Redis and Valkey say; the first one that fits counts.
-    const CODES: [(&str, Reason); 24] = [
+    const CODES: [(&str, Reason); 29] = [
         ("WRONGPASS", Reason::Authentication),
         ("NOAUTH", Reason::Authentication),
         ("ERR AUTH", Reason::Authentication),
@@ -259,6 +270,11 @@ pub fn refusal(why: &str) -> Reason {
         ("CLUSTERDOWN", Reason::Slot),
         ("CROSSSLOT", Reason::Slot),
         ("BUSY", Reason::TimeOut),
+        ("UNSETTLED", Reason::Unsettled),
+        ("PAUSED", Reason::Unsettled),
+        ("UNREACHABLE", Reason::Unreachable),
+        ("FUNCTIONS", Reason::Functions),
+        ("GARBLED", Reason::Garbled),
         ("VSSTORE", Reason::WrongStore),
         ("VSLATE", Reason::TimeOut),
         ("VSRIGHTS", Reason::Rights),
@@ -287,10 +303,6 @@ pub struct StoreRole {
     pub is_primary: bool,
     /// Another one means another process.
     pub run_id: String,
-    /// Another one means another history.
-    pub replid: String,
-    /// Whether its history goes on from one that it had under another primary.
-    pub was_replica: bool,
     /// How it makes room when it is full, where that drops keys; a limit may be set at any moment.
     pub policy: Option<String>,
     /// Keys that it has dropped to make room since its start.
@@ -306,13 +318,9 @@ impl StoreRole {
     /// The field that it lacks.
     pub fn read(info: &str) -> Result<Self, &'static str> {
         let field = |name: &'static str| info_field(info, name);
-        // All noughts where it is the only history that this machine has.
-        let was_replica = field("master_replid2").is_some_and(|replid| replid.bytes().any(|digit| digit != b'0'));
         Ok(Self {
             is_primary: field("role").ok_or("role")? == "master",
             run_id: field("run_id").ok_or("run_id")?.to_owned(),
-            replid: field("master_replid").ok_or("master_replid")?.to_owned(),
-            was_replica,
             policy: field("maxmemory_policy").filter(|policy| *policy != "noeviction").map(str::to_owned),
             evicted: field("evicted_keys").and_then(|count| count.parse().ok()).unwrap_or_default(),
             is_clustered: field("cluster_enabled") == Some("1"),
@@ -331,22 +339,20 @@ mod tests {
     use super::{StoreRole, refusal};
     use crate::cluster::reason::Reason;
 
-    const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\nmaster_replid:a1\r\n\
-        master_replid2:0000\r\n# Memory\r\nmaxmemory_policy:allkeys-lru\r\n\
+    const INFO: &str = "# Server\r\nrun_id:5f\r\n# Replication\r\nrole:master\r\n# Memory\r\nmaxmemory_policy:allkeys-lru\r\n\
         # Stats\r\nevicted_keys:4\r\n# Cluster\r\ncluster_enabled:1\r\n";
 
     #[test]
     fn descriptions() {
         let role = StoreRole::read(INFO).expect("a description");
-        assert_eq!((role.is_primary, role.was_replica, role.is_clustered), (true, false, true));
-        assert_eq!((role.run_id.as_str(), role.replid.as_str(), role.evicted), ("5f", "a1", 4));
+        assert_eq!((role.is_primary, role.is_clustered), (true, true));
+        assert_eq!((role.run_id.as_str(), role.evicted), ("5f", 4));
         assert_eq!(role.policy.as_deref(), Some("allkeys-lru"));
-        let replica = INFO.replace("role:master", "role:slave").replace("0000", "0b00");
-        let role = StoreRole::read(&replica).expect("a description");
-        assert_eq!((role.is_primary, role.was_replica), (false, true));
+        let replica = INFO.replace("role:master", "role:slave");
+        assert!(!StoreRole::read(&replica).expect("a description").is_primary);
         let refusing = INFO.replace("allkeys-lru", "noeviction");
         assert_eq!(StoreRole::read(&refusing).expect("a description").policy, None);
-        for field in ["role", "run_id", "master_replid"] {
+        for field in ["role", "run_id"] {
             assert_eq!(StoreRole::read(&INFO.replace(&format!("{field}:"), "other:")), Err(field));
         }
     }

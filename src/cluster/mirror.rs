@@ -175,13 +175,9 @@ fn read_votes(
     unreadable: &mut Vec<String>,
 ) -> Result<StoreReply, LinkError> {
     let mut votes = Vec::new();
-    match bulk_reader::votes(link, &mut |address, at| votes.push((address, UnixSeconds(at)))) {
-        Err(LinkError::Refused(Reason::Garbled, why)) => {
-            let key =
-                if let StoreQuestion::Votes(server, _) = question { keys::claims(*server) } else { String::new() };
-            unreadable.push(format!("{why}: {key}; put the key right, or UNLINK it"));
-        }
-        read => read?,
+    if let Some(why) = bulk_reader::votes(link, &mut |address, at| votes.push((address, UnixSeconds(at))))? {
+        let key = if let StoreQuestion::Votes(server, _) = question { keys::claims(*server) } else { String::new() };
+        unreadable.push(format!("{why}: {key}; put the key right, or UNLINK it"));
     }
     Ok(StoreReply::Votes(votes))
 }

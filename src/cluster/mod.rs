@@ -1,59 +1,58 @@
 //! A store that nodes share: Redis or Valkey. The second implementation of what the recorder needs.
 //!
 //! ```text
-//! decider ─ calls ─→ functions in the store ─→ a ZSET for each server: the truth
-//!                                          └─→ log ─→ feed ─→ the recorder's door
+//! recorder (table, machine) ─ questions ─→ line ─→ functions in the store ─→ a ZSET for each server: the truth
+//!     ↑                                                                  └─→ log
+//!     └──────────────────────── answers ── line ←──────────────────────────────┘
 //! ```
 //!
 //! One primary, and replicas of it; a read never comes here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use crate::clock::Clock;
+use crate::random;
 use crate::readiness::Readiness;
 use crate::recorder::RecorderHandle;
+use crate::recorder::live_state::LiveState;
+use crate::store::StoreError;
 use crate::vote::settings::Settings;
+use crate::vote::table::CooldownTable;
 
 pub mod access;
 pub mod address;
 pub mod admin;
 pub mod bulk_reader;
-pub mod calls;
-pub mod decider;
 pub mod digest;
 pub mod entry;
 pub mod failure_log;
-pub mod feed;
-pub mod feed_error;
-pub mod follower;
 pub mod functions;
 pub mod identity;
 pub mod keys;
+mod line;
 pub mod link;
 pub mod mirror;
 pub mod node;
 pub mod offset;
-pub mod peers;
 pub mod preflight;
 pub mod primary;
 pub mod reason;
-pub mod reoffer;
-pub mod snapshot;
+pub mod recorder;
 pub mod socket;
 pub mod state;
 pub mod status;
-pub mod stream;
 #[cfg(feature = "tls")]
 pub mod tls;
 pub mod view;
-mod watched;
 pub mod wire;
 
 use address::StoreAddress;
-use decider::StoreDecider;
-use feed::Feed;
-use follower::Follower;
+use line::Line;
+use node::bounds::Bounds;
+use node::{NodeLine, NodeMachine, Start};
+use recorder::{LineEnd, NodeMessage, NodeRecorder, RecorderParts};
 use view::ClusterView;
 
 /// A store's clock that goes back by no more than this is waited for, in microseconds (contract, "Time").
@@ -72,18 +71,23 @@ pub struct RedisStore {
     pub stale_max_ms: Option<u64>,
 }
 
+/// The work of a thread.
+pub type NodeWork = Box<dyn FnOnce() + Send>;
+
 /// The parts of a node, before its threads are started.
 pub struct Node {
-    /// Owns the state.
-    pub recorder: Follower,
+    /// Owns the state, and what is known of the store.
+    pub recorder: NodeRecorder,
     /// For the control service.
     pub handle: RecorderHandle,
     /// Where the node stands.
     pub view: Arc<ClusterView>,
-    /// Follows the store's log. Ends with the recorder.
-    pub feed: Box<dyn FnOnce() + Send>,
-    /// Takes commands to the store. Ends with the last handle.
-    pub submitter: Box<dyn FnOnce() + Send>,
+    /// The two connections. Each ends with the recorder.
+    pub feed: NodeWork,
+    /// See `feed`.
+    pub votes: NodeWork,
+    /// Takes commands to the recorder. Ends with the last handle.
+    pub submitter: NodeWork,
 }
 
 impl RedisStore {
@@ -91,16 +95,65 @@ impl RedisStore {
     #[must_use]
     pub fn open(self, clock: &Clock, settings: Settings, readiness: Readiness) -> Node {
         let Self { address, confirm_ms, id_path, stale_max_ms } = self;
-        let (recorder, submitter, door, handle) = Follower::parts(clock.clone(), settings, readiness, stale_max_ms);
+        let kept_id = identity::read(&id_path).map_err(|error| {
+            StoreError::Unusable(format!(
+                "cannot read {}, which says what store this node follows: {error}; put that right, or remove it to follow the store at {address}",
+                id_path.display()
+            ))
+        });
+        let live = LiveState::new(CooldownTable::with_prefix(settings.ipv6_prefix));
+        let (sender, messages) = channel();
+        // A call waits for a replica besides.
+        let usual = Bounds::USUAL;
+        let bounds = Bounds { patience_ms: usual.patience_ms + confirm_ms.unwrap_or_default(), ..usual };
+        let machine = NodeMachine::new(Start {
+            bounds,
+            settings,
+            name: name(),
+            store: kept_id.as_ref().ok().cloned().flatten(),
+            version: functions::version().to_owned(),
+            seed: [random::number(), random::number()],
+            shown: live.table.view(),
+        });
+        let line = |line, confirm_ms| {
+            let (orders, ordered) = channel();
+            let (news, clock, address) = (sender.clone(), clock.clone(), address.clone());
+            // The recorder has ended, and needs no news.
+            let tell = Box::new(move |what| drop(news.send(NodeMessage::News(what))));
+            let line = Line::new(line, address, ordered, tell, clock, confirm_ms);
+            (LineEnd::new(orders), Box::new(|| line.run()) as NodeWork)
+        };
+        let ((feed_end, feed), (votes_end, votes)) = (line(NodeLine::Feed, None), line(NodeLine::Votes, confirm_ms));
+        let (handle, requests) = RecorderHandle::new();
+        let submitter = move || {
+            for request in requests {
+                if sender.send(NodeMessage::Request(request)).is_err() {
+                    return;
+                }
+            }
+            // The recorder may have gone first: then it needs no telling.
+            let _gone = sender.send(NodeMessage::NoMoreRequests);
+        };
+        let recorder = NodeRecorder::new(RecorderParts {
+            messages,
+            live,
+            machine,
+            lines: [feed_end, votes_end],
+            clock: clock.clone(),
+            settings,
+            readiness,
+            stale_max_ms,
+            id_path,
+            kept_id,
+        });
         let view = ClusterView { status: recorder.status(), clock: clock.clone(), settings };
-        let mut decider = StoreDecider::new(address.clone(), door.clone(), confirm_ms);
-        let feed = Feed::new(address, door, id_path);
-        Node {
-            recorder,
-            handle,
-            view: Arc::new(view),
-            feed: Box::new(|| feed.run()),
-            submitter: Box::new(move || submitter.run(|commands| decider.decide(commands))),
-        }
+        Node { recorder, handle, view: Arc::new(view), feed, votes, submitter: Box::new(submitter) }
     }
+}
+
+/// The name by which the other nodes know this process. A restart has another one.
+fn name() -> String {
+    // Without random numbers the process id is a part of it: it differs at least between nodes of one machine.
+    let own = || u128::from(std::process::id()) << 64 | u128::from(random::number());
+    format!("{:032x}", random::bits().map_or_else(|_| own(), u128::from_be_bytes))
 }

@@ -8,12 +8,26 @@ use super::functions;
 use super::keys;
 use super::link::{LinkError, SENTINEL_TIMEOUT, StoreLink, StoreRole, TIMEOUT};
 use super::reason::Reason;
+use crate::random;
 
 /// A machine of a server in cluster mode names another one that has the keys; more than so many in a
 /// row know no better than the first.
 const MOVES_MAX: usize = 5;
 /// Machines of a server in cluster mode that are kept in mind.
 const HEARD_OF_MAX: usize = 64;
+
+/// A sentinel is asked at each such look whether the primary is still the one.
+const SENTINEL_TURNS: usize = 5;
+
+/// What a primary says of itself, as far as votes depend on it.
+pub struct Look {
+    /// Why no vote may be sent to it.
+    pub barrier: Option<LinkError>,
+    /// Its process, and how many keys that has dropped to make room.
+    pub run_id: String,
+    /// See `run_id`.
+    pub evicted: u64,
+}
 
 /// A connection to the primary.
 pub struct Primary {
@@ -33,34 +47,63 @@ impl Primary {
             StoreTarget::Direct(hosts) => direct(address, hosts)?,
             StoreTarget::Sentinel { sentinels, primary } => enter(address, &find(address, sentinels, primary)?)?,
         };
-        if found.role.is_primary {
-            return Ok(found);
-        }
-        let why = format!("the store at {} is a replica: its primary is wanted", found.link.host());
-        Err(LinkError::Lost(Reason::Role, why))
+        if found.role.is_primary { Ok(found) } else { Err(found.is_replica("")) }
     }
 
-    /// Another connection to the same machine. A name may stand for several machines, and votes have to come from the
-    /// machine that has the log.
+    /// Connects to this machine, which has to be a primary.
     ///
     /// # Errors
-    /// Where the name leads to another machine.
-    pub fn beside(&self, address: &StoreAddress) -> Result<StoreLink, LinkError> {
-        let host = self.link.host();
-        let Self { mut link, role } = enter(address, host)?;
-        if !role.is_primary || role.run_id != self.role.run_id {
-            let why = format!("the store at {host} is another machine at each connection");
-            return Err(LinkError::Lost(Reason::Role, why));
-        }
-        // A primary that is busy saving is slow, and no caller waits for this.
-        link.set_timeout(TIMEOUT * 5)?;
-        Ok(link)
+    /// Where it does not answer, or is none.
+    pub fn at(address: &StoreAddress, host: &Host) -> Result<Self, LinkError> {
+        let found = enter(address, host)?;
+        if found.role.is_primary { Ok(found) } else { Err(found.is_replica("")) }
     }
 
-    /// The name of its history, and how many keys it has dropped in it.
-    #[must_use]
-    pub fn history(&self) -> String {
-        format!("{}/{}", self.role.replid, self.role.evicted)
+    fn is_replica(&self, now: &str) -> LinkError {
+        let host = self.link.host();
+        LinkError::Lost(Reason::Role, format!("the store at {host} is a replica{now}: its primary is wanted"))
+    }
+
+    /// Sees to its functions, and takes the keys of 1.0.0 over where they are there.
+    ///
+    /// # Errors
+    /// Where it does not answer, or does not take the functions.
+    pub fn prepare(&mut self) -> Result<Look, LinkError> {
+        let unfit = self.unfit()?;
+        if unfit.is_none()
+            && let Some(nodes) = functions::take_over(&mut self.link, random::number().cast_signed())?
+        {
+            let (host, nodes) = (self.link.host(), nodes.join(", "));
+            log::warn!(
+                "the store at {host} was one of version 1.0.0 and is taken over: nodes of 1.0.0 take no votes there any more ({nodes})"
+            );
+        }
+        Ok(self.looked(unfit))
+    }
+
+    /// Asks it once more what it is, at each heartbeat. A sentinel is asked at each fifth `turn`: a primary that has been cut
+    /// off from all others does not know that it is none any more.
+    ///
+    /// # Errors
+    /// Where it does not answer, or is no primary any more.
+    pub fn look(&mut self, address: &StoreAddress, turn: usize) -> Result<Look, LinkError> {
+        self.role = self.link.role()?;
+        if !self.role.is_primary {
+            return Err(self.is_replica(" now"));
+        }
+        if turn.is_multiple_of(SENTINEL_TURNS) {
+            self.check_named(address, turn / SENTINEL_TURNS)?;
+        }
+        let unfit = match self.unfit() {
+            Err(error @ LinkError::Lost(..)) => return Err(error),
+            unfit => unfit.unwrap_or_else(Some),
+        };
+        Ok(self.looked(unfit))
+    }
+
+    fn looked(&self, unfit: Option<LinkError>) -> Look {
+        let StoreRole { run_id, evicted, .. } = &self.role;
+        Look { barrier: self.check_eviction().err().or(unfit), run_id: run_id.clone(), evicted: *evicted }
     }
 
     /// Why no vote may be sent to it, with what to do: functions of another form than this version's, or rights that
@@ -109,34 +152,11 @@ impl Primary {
         Err(LinkError::Refused(Reason::Eviction, why))
     }
 
-    /// Requires that it still is the primary that it was, with the same history. A process that has always been
-    /// a primary gives its history another name when its first replica comes, or its last one has been
-    /// gone for long: nothing is lost by that, and the name is taken over.
-    ///
-    /// # Errors
-    /// Where it does not answer, or is not what it was.
-    pub fn check_unchanged(&mut self) -> Result<(), LinkError> {
-        let role = self.link.role()?;
-        let is_same_past = role.replid == self.role.replid || role.run_id == self.role.run_id && !role.was_replica;
-        let host = self.link.host();
-        let why = match (role.is_primary, is_same_past) {
-            (true, true) => {
-                self.role = role;
-                return Ok(());
-            }
-            (true, false) => {
-                format!("the store at {host} has another history than a moment ago: it was started again, or promoted")
-            }
-            (false, _) => format!("the store at {host} is a replica now: its primary is wanted"),
-        };
-        Err(LinkError::Lost(Reason::Role, why))
-    }
-
     /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.
     ///
     /// # Errors
     /// Where more than half of them name another one. A sentinel that does not answer says nothing.
-    pub fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
+    fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
         let StoreTarget::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
         let own = self.link.host();
         let doubts = |host: Host| host != *own;

@@ -1,7 +1,7 @@
 //! Bytes to and from one machine of the store, in the clear or under TLS.
 
 use std::io::{self, ErrorKind, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::mpsc::sync_channel;
 use std::thread;
 use std::time::Duration;
@@ -55,12 +55,31 @@ impl StoreSocket {
         Err(why)
     }
 
+    /// What ends the connection from another thread. A read that waits fails at once.
+    ///
+    /// # Errors
+    /// Of the system.
+    pub fn closer(&self) -> io::Result<SocketCloser> {
+        self.stream.try_clone().map(SocketCloser)
+    }
+
     /// Waits so long for bytes from now on.
     ///
     /// # Errors
     /// Of the system.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         set_timeouts(&self.stream, timeout)
+    }
+}
+
+/// Ends a connection on which another thread waits.
+pub struct SocketCloser(TcpStream);
+
+impl SocketCloser {
+    /// Ends it.
+    pub fn close(self) {
+        // One that is gone already needs no end.
+        let _gone = self.0.shutdown(Shutdown::Both);
     }
 }
 

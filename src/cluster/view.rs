@@ -1,12 +1,11 @@
 //! What is told of a node on a store that is shared: on `/readyz`, `/v1/cluster` and the metrics page.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 
 use super::reason::{Reason, RebuildCause};
-use super::status::SharedStatus;
+use super::status::NodeStatus;
 use crate::clock::Clock;
 use crate::metrics::MetricsText;
 use crate::recorder::shared::SharedStore;
@@ -15,7 +14,7 @@ use crate::vote::settings::Settings;
 /// A view of where the node stands.
 pub struct ClusterView {
     /// What the threads say of themselves.
-    pub status: Arc<SharedStatus>,
+    pub status: Arc<NodeStatus>,
     /// To tell how old the state may be.
     pub clock: Clock,
     /// What the votes are read by.
@@ -54,14 +53,14 @@ impl SharedStore for ClusterView {
     }
 
     fn standing(&self) -> Value {
-        let position = *self.status.position.lock();
+        let (n, id) = self.status.position();
         json!({
             "store_id": self.status.store.get(),
             "cooldown_minutes": self.settings.cooldown.minutes(),
             "ipv6_prefix": self.settings.ipv6_prefix.bits(),
             "following": self.status.is_following(),
-            "id": position.id.to_string(),
-            "n": position.n,
+            "id": id.to_string(),
+            "n": n,
             "lag_events": self.status.lag_events(),
             "staleness_seconds": self.staleness_seconds(),
         })
@@ -78,7 +77,7 @@ impl SharedStore for ClusterView {
         page.single("vote_status_store_lag_events", "Entries of the log not applied yet, at the last look.", lag);
         let round_trip = seconds(status.round_trip_us.get() as f64);
         page.single("vote_status_store_round_trip_seconds", "Time that the store took to answer last.", round_trip);
-        let offset_us = status.clock_offset_us.load(Ordering::Relaxed) - self.clock.system_offset_us();
+        let offset_us = status.clock_offset_us() - self.clock.system_offset_us();
         let offset = seconds(offset_us as f64);
         page.single("vote_status_store_clock_offset_seconds", "The store's clock minus this machine's.", offset);
 
@@ -114,7 +113,7 @@ impl SharedStore for ClusterView {
         page.single(
             "vote_status_store_gaps_total",
             "Times that the log did not continue where this node had read to.",
-            status.gaps.get(),
+            status.rebuilds[RebuildCause::Gap as usize].get() + status.rebuilds[RebuildCause::History as usize].get(),
         );
         let unconfirmed = status.unconfirmed.get();
         page.single(
@@ -182,13 +181,13 @@ mod tests {
         let status = &view.status;
         let word = || view.refusal().map(|(word, _)| word);
         let lost = |reason: Reason| LinkError::Lost(reason, "a line".to_owned());
+        status.set_refusal(Some("UNSETTLED store: its state is read".to_owned()));
         assert_eq!(word(), Some("unsettled"));
         status.feed_reason.note(Some(&lost(Reason::Unreachable)), 0, "");
         assert_eq!(word(), Some("unreachable"));
         status.feed_reason.note(None, 0, "");
-        status.set_following(true);
         assert_eq!(word(), Some("unsettled"));
-        status.settle("a history");
+        status.set_refusal(None);
         assert_eq!(word(), None);
         status.votes_reason.note(Some(&lost(Reason::Memory)), 0, "");
         assert_eq!(word(), Some("memory"));

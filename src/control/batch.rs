@@ -8,7 +8,7 @@ use std::sync::mpsc::Receiver;
 
 use super::body::{self, BodyLine, Invalid};
 use super::export_header;
-use super::reply::{self, ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
+use super::reply::{self, CANCELLED, ControlAnswer, EXPIRED, IN_FUTURE, TOKEN_DIFFERS, TOO_MANY_CHANGES};
 use super::summary::Summary;
 use crate::http::session::Intake;
 use crate::limits::{BATCH_LINE_BYTES_MAX, COMMIT_EVENTS_MAX};
@@ -314,6 +314,7 @@ impl BatchRequest {
             VoteOutcome::Expired => self.summary.refuse(line, "expired", EXPIRED),
             VoteOutcome::UnknownServer => self.summary.refuse(line, "unknown_server", "no such server"),
             VoteOutcome::InFuture => self.summary.refuse(line, "invalid_vote", IN_FUTURE),
+            VoteOutcome::Cancelled => self.summary.refuse(line, "cancelled", CANCELLED),
             VoteOutcome::TooManyChanges => self.summary.refuse(line, "too_many_changes", TOO_MANY_CHANGES),
         }
     }

@@ -163,12 +163,15 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
         VoteOutcome::UnknownServer => ControlAnswer::unknown_server(),
         VoteOutcome::Expired => ControlAnswer::error(422, "invalid_vote", EXPIRED),
         VoteOutcome::InFuture => ControlAnswer::error(422, "invalid_vote", IN_FUTURE),
+        VoteOutcome::Cancelled => ControlAnswer::error(422, "cancelled", CANCELLED),
         VoteOutcome::TooManyChanges => ControlAnswer::error(429, "too_many_changes", TOO_MANY_CHANGES).with(RETRY_SOON),
     }
 }
 
 /// Why a vote is refused.
 pub const EXPIRED: &str = "voted_at is older than the cooldown";
+/// See [`EXPIRED`].
+pub const CANCELLED: &str = "this vote was cancelled";
 /// See [`EXPIRED`].
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 

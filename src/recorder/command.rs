@@ -103,11 +103,13 @@ pub enum VoteOutcome {
     UnknownServer,
     /// Refused for now: so many votes of this voter were cancelled that the next free second is too far ahead.
     TooManyChanges,
+    /// Refused: this very vote was taken away before. A store that nodes share remembers that.
+    Cancelled,
 }
 
 impl VoteOutcome {
     /// What becomes of a vote, in a word: for metrics and watchers.
-    pub const WORDS: [&'static str; 8] = [
+    pub const WORDS: [&'static str; 9] = [
         "recorded",
         "unchanged",
         "in_cooldown",
@@ -116,6 +118,7 @@ impl VoteOutcome {
         "unknown_server",
         "store_unavailable",
         "too_many_changes",
+        "cancelled",
     ];
     /// Where the word stands for a vote of which the store kept nothing, as far as is known.
     pub const STORE_UNAVAILABLE: usize = 6;
@@ -131,6 +134,7 @@ impl VoteOutcome {
             Self::InFuture => 4,
             Self::UnknownServer => 5,
             Self::TooManyChanges => 7,
+            Self::Cancelled => 8,
         }
     }
 

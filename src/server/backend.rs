@@ -94,14 +94,15 @@ impl WriteSide {
             }
             #[cfg(feature = "redis")]
             StoreChoice::Shared(store) => {
-                let Node { mut recorder, handle, view, feed, submitter } =
+                let Node { mut recorder, handle, view, feed, votes, submitter } =
                     store.open(clock, settings, readiness.clone());
                 let views = Views::of(recorder.live(), Some(view));
                 let load = move || {
                     recorder.load()?;
                     Ok(Box::new(move || recorder.run()) as Work)
                 };
-                let helpers = vec![(ThreadKind::Feed, feed), (ThreadKind::Submitter, submitter)];
+                let helpers =
+                    vec![(ThreadKind::Feed, feed), (ThreadKind::Votes, votes), (ThreadKind::Submitter, submitter)];
                 Self { views, handle, load: Box::new(load), helpers }
             }
         }

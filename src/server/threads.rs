@@ -23,7 +23,10 @@ pub enum ThreadKind {
     /// Follows the log of a shared store.
     #[cfg(feature = "redis")]
     Feed,
-    /// Submits votes to a shared store.
+    /// Has changes made in a shared store.
+    #[cfg(feature = "redis")]
+    Votes,
+    /// Takes commands to the recorder of a shared store.
     #[cfg(feature = "redis")]
     Submitter,
 }
@@ -38,6 +41,8 @@ impl ThreadKind {
             Self::Recorder => "recorder",
             #[cfg(feature = "redis")]
             Self::Feed => "feed",
+            #[cfg(feature = "redis")]
+            Self::Votes => "votes",
             #[cfg(feature = "redis")]
             Self::Submitter => "submitter",
         }

@@ -14,7 +14,7 @@ fn the_changelog_names_the_version_and_its_formats() {
     assert!(changelog.contains(&formats), "{formats}");
     #[cfg(feature = "redis")]
     {
-        let formats = format!("schema {} in Redis", vote_status::cluster::snapshot::SCHEMA);
+        let formats = format!("schema {} in Redis", vote_status::cluster::keys::SCHEMA);
         assert!(changelog.contains(&formats), "{formats}");
     }
     for description in ["openapi.template.json", "control.openapi.template.json"] {

@@ -419,6 +419,7 @@ fn voted(outcome: VoteOutcome) -> Answer {
         VoteOutcome::InFuture => Answer::InFuture,
         VoteOutcome::UnknownServer => Answer::UnknownServer,
         VoteOutcome::TooManyChanges => Answer::TooManyChanges,
+        VoteOutcome::Cancelled => unreachable!("only a store that nodes share remembers what was taken away"),
     }
 }
 

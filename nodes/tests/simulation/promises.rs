@@ -254,9 +254,10 @@ impl Promises {
                 }
                 (WantedChange::Remove(_), None | Some(ChangeOutcome::Silent)) => true,
                 // Two nodes may list a server that the store forgot: the later listing stands.
-                (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record)))) => {
-                    record.listing > vote.listing
-                }
+                (
+                    WantedChange::List { .. },
+                    Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record))),
+                ) => record.listing > vote.listing,
                 (WantedChange::List { .. }, None | Some(ChangeOutcome::Silent)) => true,
                 _ => false,
             }

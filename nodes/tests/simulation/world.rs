@@ -495,6 +495,8 @@ const fn kind(note: &Note) -> &'static str {
         Note::GivenBack => "given back",
         Note::Refused(_) => "refused",
         Note::SetAside(..) => "set aside",
+        Note::Late(_) => "late",
+        Note::StoodStill(_) => "stood still",
         Note::Waits => "waits",
         Note::WaitIsOver => "wait is over",
         Note::Unfit(_) => "unfit",

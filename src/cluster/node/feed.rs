@@ -3,8 +3,8 @@
 use super::connection::Asked;
 use super::giving::Batch;
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
-use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, SCHEMA, Unfit};
-use crate::cluster::keys::is_filling;
+use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, Unfit};
+use crate::cluster::keys::{SCHEMA, is_filling};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Entry, LogItem, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
@@ -212,7 +212,8 @@ impl NodeMachine {
     /// Why this is not the store to follow.
     fn misfit(&self, store: &str, schema: &str) -> Option<Unfit> {
         match &self.store {
-            _ if store.is_empty() || is_filling(store) => Some(Unfit::Empty),
+            _ if store.is_empty() => Some(Unfit::Empty),
+            _ if is_filling(store) => Some(Unfit::Filling),
             Some(own) if own != store => Some(Unfit::Other(store.to_owned())),
             _ if schema != SCHEMA => Some(Unfit::Schema(schema.to_owned())),
             _ => None,
@@ -315,7 +316,8 @@ impl NodeMachine {
         self.unseen.retain(|unseen| unseen.last.n > reading.position.n);
         owed.retain(|said| !self.unseen.iter().any(|unseen| unseen.facts.contains(said)));
         reading.state.servers = reading.known.snapshot();
-        if !self.is_loaded {
+        // What the store has dropped, other nodes may know, as after a start.
+        if !self.is_loaded || reading.cause == RebuildCause::Eviction {
             let is_new = reading.position.n == 0 && reading.known.is_empty();
             self.is_waiting = !is_new;
             self.others.begin_again();
@@ -329,7 +331,7 @@ impl NodeMachine {
         self.outputs.push(Output::Replace(Box::new(reading.state)));
         let (rank, nodes) = self.others.rank(&self.name, self.bounds.silence_ms);
         self.owed.replace(owed, rank, nodes);
-        self.is_loaded = true;
+        (self.is_loaded, self.is_at_end) = (true, true);
     }
 
     fn take_log(&mut self, reply: StoreReply, now_ms: u64) {
@@ -342,7 +344,8 @@ impl NodeMachine {
             StoreReply::Refused(refusal) => return self.give_up(Unfit::Refused(refusal.text), now_ms),
             _ => return self.give_up(strange(), now_ms),
         };
-        if lines.len() < self.entries_max {
+        self.is_at_end = lines.len() < self.entries_max;
+        if self.is_at_end {
             self.entries_max = self.bounds.entries_max;
         }
         let mut entries = Vec::new();

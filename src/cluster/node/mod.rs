@@ -46,9 +46,6 @@ use knowledge::{Join, Knowledge, Overlay};
 use others::Others;
 use reading::StateReading;
 
-/// The version of the store's keys that this program reads.
-pub const SCHEMA: &str = "3";
-
 /// One of a node's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeLine {
@@ -99,6 +96,10 @@ pub enum Note {
     Waits,
     /// Nobody is waited for any more.
     WaitIsOver,
+    /// This process stood still for so long, in milliseconds.
+    StoodStill(u64),
+    /// A reply did not come in time: its connection is given up.
+    Late(NodeLine),
     /// The store cannot be followed.
     Unfit(Unfit),
 }
@@ -106,8 +107,10 @@ pub enum Note {
 /// Why a store cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It has no id, or is being filled.
+    /// It has no id.
     Empty,
+    /// It is being filled.
+    Filling,
     /// It is another store than this one, which was followed before.
     Other(String),
     /// Its keys are of this version.
@@ -191,6 +194,7 @@ pub struct NodeMachine {
     cursor: EntryId,
     /// Entries that are asked for at once now: see [`Bounds::entries_max`].
     entries_max: usize,
+    is_at_end: bool,
     unseen: Vec<UnseenEntry>,
     phase: FeedPhase,
     /// Whether a state was read.
@@ -236,6 +240,7 @@ impl NodeMachine {
             Default::default();
         Self {
             entries_max: bounds.entries_max,
+            is_at_end: false,
             bounds,
             settings,
             name,
@@ -431,6 +436,30 @@ impl NodeMachine {
         self.known.servers().map(|(server, record)| (server, record.to_string()))
     }
 
+    /// Whether the log is followed.
+    #[must_use]
+    pub const fn is_following(&self) -> bool {
+        matches!(self.phase, FeedPhase::Following)
+    }
+
+    /// Whether the last answer of the log had all that there was.
+    #[must_use]
+    pub const fn is_at_end(&self) -> bool {
+        self.is_following() && self.is_at_end
+    }
+
+    /// Whether the state is read whole.
+    #[must_use]
+    pub const fn is_reading(&self) -> bool {
+        matches!(self.phase, FeedPhase::Loading(_))
+    }
+
+    /// Facts that the store has lost and this node is to give back.
+    #[must_use]
+    pub const fn owed_len(&self) -> usize {
+        self.owed.len()
+    }
+
     /// How far it has read the log.
     #[must_use]
     pub const fn position(&self) -> Last {
@@ -441,15 +470,18 @@ impl NodeMachine {
         let before_ms = self.input_at_ms.replace(now_ms);
         if before_ms.is_some_and(|before_ms| now_ms > before_ms + self.bounds.pause_max_ms) {
             self.resumed_at_ms = Some(now_ms);
+            self.outputs.push(Output::Note(Note::StoodStill(now_ms - before_ms.unwrap_or(now_ms))));
         }
     }
 
     fn proceed(&mut self, now_ms: u64) {
         if self.feed.is_late(now_ms) {
+            self.outputs.push(Output::Note(Note::Late(NodeLine::Feed)));
             self.outputs.push(Output::Close(NodeLine::Feed));
             self.drop_feed(now_ms);
         }
         if self.votes.is_late(now_ms) {
+            self.outputs.push(Output::Note(Note::Late(NodeLine::Votes)));
             self.outputs.push(Output::Close(NodeLine::Votes));
             self.drop_votes(now_ms);
         }

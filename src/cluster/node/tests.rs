@@ -140,7 +140,11 @@ impl Played {
                     };
                     let records = others.iter().enumerate().map(other).collect();
                     let version = "version".to_owned();
-                    self.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Nodes { is_held: true, last: Last::default(), version, records });
+                    self.reply(
+                        NodeLine::Feed,
+                        Some(STORE_MS),
+                        StoreReply::Nodes { is_held: true, last: Last::default(), version, records },
+                    );
                     return record;
                 }
                 StoreQuestion::Log(..) => self.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),

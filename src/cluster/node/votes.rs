@@ -34,10 +34,7 @@ impl NodeMachine {
         for asked in self.votes.drop(now_ms, &self.bounds) {
             if let VotesPurpose::Change(caller) = asked.purpose {
                 let is_called = self.pending.get(&caller).is_some_and(Pending::is_called);
-                self.end(
-                    caller,
-                    if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) },
-                );
+                self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) });
             }
         }
         for caller in std::mem::take(&mut self.queued) {
@@ -79,7 +76,8 @@ impl NodeMachine {
 
     /// Changes for which it is too late: nothing was asked for them yet, or the log does not bring them.
     fn end_late(&mut self, now_ms: u64) {
-        while let Some((caller, pending)) = self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
+        while let Some((caller, pending)) =
+            self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
         {
             let (caller, is_called) = (*caller, pending.is_called());
             self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) });

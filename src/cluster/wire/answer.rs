@@ -221,9 +221,7 @@ impl StoreAnswer {
     #[must_use]
     pub fn read(question: &StoreQuestion, value: &Value) -> Self {
         if let Value::ServerError(error) = value {
-            let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-            let is_elsewhere = ELSEWHERE.contains(&error.code()) || text.contains("Function not found");
-            return Self::refused(None, if is_elsewhere { RefusalKind::Elsewhere } else { RefusalKind::Other }, text);
+            return Self::of_error(format!("{} {}", error.code(), error.details().unwrap_or_default()));
         }
         if !matches!(question, StoreQuestion::Head(_) | StoreQuestion::Node(..) | StoreQuestion::Change(..)) {
             let reply = read_plain(question, value);
@@ -245,6 +243,14 @@ impl StoreAnswer {
             _ => None,
         };
         reply.map_or_else(|| Self::strange(Some(now_ms), value), |reply| Self { now_ms: Some(now_ms), reply })
+    }
+
+    /// The answer where the store gives an error: its code, and what it says behind it.
+    #[must_use]
+    pub fn of_error(text: String) -> Self {
+        let code = text.split(' ').next().unwrap_or_default();
+        let is_elsewhere = ELSEWHERE.contains(&code) || text.contains("Function not found");
+        Self::refused(None, if is_elsewhere { RefusalKind::Elsewhere } else { RefusalKind::Other }, text)
     }
 
     fn refused(now_ms: Option<u64>, kind: RefusalKind, text: String) -> Self {

@@ -1,0 +1,283 @@
+//! The thread of one of a node's two connections: it carries questions to the store and answers back, and decides nothing.
+//! All that waits goes out in one write, and its replies are read before the next.
+
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
+
+use redis::{Cmd, Value, cmd};
+
+use super::address::{Host, StoreAddress};
+use super::bulk_reader;
+use super::entry::number;
+use super::keys;
+use super::link::{LinkError, StoreLink};
+use super::node::NodeLine;
+use super::primary::{Look, Primary};
+use super::socket::SocketCloser;
+use super::wire::answer::{Done, StoreAnswer, StoreReply};
+use super::wire::question::StoreQuestion;
+use crate::clock::Clock;
+use crate::vote::address::VoterAddress;
+use crate::vote::time::UnixSeconds;
+
+/// The machine gives a connection up before; this is for what it does not wait for.
+const TIMEOUT: Duration = Duration::from_secs(30);
+/// The pause after entries have come. Every entry wakes every node: a moment's rest lets several come together,
+/// and leaves the store time for votes.
+const NAP: Duration = Duration::from_millis(1);
+/// Votes after which it is told that a long reply comes on.
+const PROGRESS_VOTES: usize = 65_536;
+
+/// What a line is to do. Each connection has a number, so that what belongs to an earlier one is known.
+pub(super) enum LineOrder {
+    /// To connect: to this machine, where it is known.
+    Connect(u64, Option<Host>),
+    /// To ask.
+    Ask(u64, StoreQuestion),
+}
+
+/// What a line has learnt, on the connection of this number.
+pub(super) struct LineNews {
+    pub(super) line: NodeLine,
+    pub(super) connection: u64,
+    pub(super) what: Learnt,
+}
+
+/// See [`LineNews`].
+pub(super) enum Learnt {
+    /// The connection is there: what ends it from outside, and where it leads.
+    Connected(SocketCloser, Host),
+    /// It could not be made, or is lost.
+    Lost(LinkError),
+    /// An answer.
+    Answered(LineAnswer),
+    /// A part of an answer has come.
+    Progressed,
+    /// What the machine of the store says of itself.
+    Looked(Look),
+}
+
+/// An answer.
+pub(super) struct LineAnswer {
+    pub(super) answer: StoreAnswer,
+    /// When the question left and the answer was there, in microseconds of the monotonic clock.
+    pub(super) asked_us: u64,
+    pub(super) answered_us: u64,
+    /// The bits of a change that too few replicas hold.
+    pub(super) unconfirmed: Option<i64>,
+}
+
+/// A connection's thread.
+pub(super) struct Line {
+    line: NodeLine,
+    address: StoreAddress,
+    orders: Receiver<LineOrder>,
+    /// Gives what was learnt to the recorder.
+    tell: Box<dyn Fn(LineNews) + Send>,
+    clock: Clock,
+    /// How long a replica is waited for, which is to hold a change too, in milliseconds.
+    confirm_ms: Option<u64>,
+    /// How often the store was looked at.
+    looks: usize,
+}
+
+impl Line {
+    /// One that has not connected yet.
+    pub(super) fn new(
+        line: NodeLine,
+        address: StoreAddress,
+        orders: Receiver<LineOrder>,
+        tell: Box<dyn Fn(LineNews) + Send>,
+        clock: Clock,
+        confirm_ms: Option<u64>,
+    ) -> Self {
+        Self { line, address, orders, tell, clock, confirm_ms, looks: 0 }
+    }
+
+    /// Works until no order comes any more.
+    pub(super) fn run(mut self) {
+        let mut open: Option<(u64, Primary)> = None;
+        while let Ok(first) = self.orders.recv() {
+            let mut questions = Vec::new();
+            let mut next = Some(first);
+            while let Some(order) = next {
+                match order {
+                    LineOrder::Connect(connection, host) => {
+                        questions.clear();
+                        open = self.connect(connection, host.as_ref()).map(|primary| (connection, primary));
+                    }
+                    LineOrder::Ask(asked_on, question) => {
+                        let is_open = open.as_ref().is_some_and(|(connection, _)| *connection == asked_on);
+                        questions.extend(is_open.then_some(question));
+                    }
+                }
+                next = self.orders.try_recv().ok();
+            }
+            let Some((connection, primary)) = open.as_mut().filter(|_| !questions.is_empty()) else { continue };
+            let connection = *connection;
+            if let Err(error) = self.exchange(connection, primary, &questions) {
+                open = None;
+                self.learnt(connection, Learnt::Lost(error));
+            }
+        }
+    }
+
+    fn learnt(&self, connection: u64, what: Learnt) {
+        (self.tell)(LineNews { line: self.line, connection, what });
+    }
+
+    fn connect(&self, connection: u64, host: Option<&Host>) -> Option<Primary> {
+        let opened = self.open(host).and_then(|(primary, look)| {
+            let closer = primary.link.closer()?;
+            Ok((primary, look, closer))
+        });
+        match opened {
+            Ok((primary, look, closer)) => {
+                self.learnt(connection, Learnt::Connected(closer, primary.link.host().clone()));
+                if let Some(look) = look {
+                    self.learnt(connection, Learnt::Looked(look));
+                }
+                Some(primary)
+            }
+            Err(error) => {
+                self.learnt(connection, Learnt::Lost(error));
+                None
+            }
+        }
+    }
+
+    /// The feed finds the primary and sees to its functions; the votes go where the feed is.
+    fn open(&self, host: Option<&Host>) -> Result<(Primary, Option<Look>), LinkError> {
+        let mut primary = match host {
+            Some(host) => Primary::at(&self.address, host)?,
+            None => Primary::open(&self.address)?,
+        };
+        let look = match self.line {
+            NodeLine::Feed => Some(primary.prepare()?),
+            NodeLine::Votes => None,
+        };
+        primary.link.set_timeout(TIMEOUT)?;
+        Ok((primary, look))
+    }
+
+    fn exchange(
+        &mut self,
+        connection: u64,
+        primary: &mut Primary,
+        questions: &[StoreQuestion],
+    ) -> Result<(), LinkError> {
+        let asked_us = self.clock.now().monotonic_us;
+        let mut packed = Vec::new();
+        for question in questions {
+            packed_command(&question.words()).write_packed_command(&mut packed);
+        }
+        let is_change = |question: &StoreQuestion| matches!(question, StoreQuestion::Change(..));
+        // What is given back is written by every node that knows it, and needs no confirmation.
+        let confirm_ms = self.confirm_ms.filter(|_| self.line == NodeLine::Votes && questions.iter().any(is_change));
+        if let Some(confirm_ms) = confirm_ms {
+            wait(confirm_ms).write_packed_command(&mut packed);
+        }
+        primary.link.send(&packed)?;
+        let (mut held, mut is_news, mut is_to_look) = (Vec::new(), false, false);
+        for question in questions {
+            let answer = self.answer(connection, &mut primary.link, question)?;
+            is_news |= matches!(&answer.reply, StoreReply::Log(items) if !items.is_empty());
+            is_to_look |= matches!(question, StoreQuestion::Node(..));
+            if confirm_ms.is_some() && is_change(question) {
+                held.push((question, answer));
+            } else {
+                self.answered(connection, answer, asked_us, None);
+            }
+        }
+        if let Some(confirm_ms) = confirm_ms {
+            let is_confirmed = self.is_confirmed(&mut primary.link, confirm_ms, &held)?;
+            for (question, answer) in held {
+                let bits = if let StoreQuestion::Change(_, _, terms) = question { Some(terms.bits) } else { None };
+                self.answered(connection, answer, asked_us, bits.filter(|_| !is_confirmed));
+            }
+        }
+        if is_to_look {
+            self.looks += 1;
+            let look = primary.look(&self.address, self.looks)?;
+            self.learnt(connection, Learnt::Looked(look));
+        }
+        if is_news {
+            thread::sleep(NAP);
+        }
+        Ok(())
+    }
+
+    fn answered(&self, connection: u64, answer: StoreAnswer, asked_us: u64, unconfirmed: Option<i64>) {
+        let answered_us = self.clock.now().monotonic_us;
+        self.learnt(connection, Learnt::Answered(LineAnswer { answer, asked_us, answered_us, unconfirmed }));
+    }
+
+    fn answer(
+        &self,
+        connection: u64,
+        link: &mut StoreLink,
+        question: &StoreQuestion,
+    ) -> Result<StoreAnswer, LinkError> {
+        if !matches!(question, StoreQuestion::Votes(..)) {
+            return Ok(StoreAnswer::read(question, &link.read_value()?));
+        }
+        let mut votes: Vec<(VoterAddress, UnixSeconds)> = Vec::new();
+        let refusal = bulk_reader::votes(link, &mut |address, voted_at| {
+            votes.push((address, UnixSeconds(voted_at)));
+            if votes.len().is_multiple_of(PROGRESS_VOTES) {
+                self.learnt(connection, Learnt::Progressed);
+            }
+        })?;
+        let read = || StoreAnswer { now_ms: None, reply: StoreReply::Votes(votes) };
+        Ok(refusal.map_or_else(read, StoreAnswer::of_error))
+    }
+
+    /// Whether a replica holds these changes. Newer stores confirm only what was written on this connection: where a vote
+    /// was there already, something is written that changes nothing.
+    fn is_confirmed(
+        &self,
+        link: &mut StoreLink,
+        confirm_ms: u64,
+        changes: &[(&StoreQuestion, StoreAnswer)],
+    ) -> Result<bool, LinkError> {
+        let is_confirmed = holds_a_replica(&link.read_value()?);
+        let is_there = |answer: &StoreAnswer| matches!(answer.reply, StoreReply::Done(Done::Unchanged(_), _));
+        if !is_confirmed || !changes.iter().any(|(_, answer)| is_there(answer)) {
+            return Ok(is_confirmed);
+        }
+        let (replies, lost) = link.ask_all([self.touch(), wait(confirm_ms)]);
+        if let Some(lost) = lost {
+            return Err(lost);
+        }
+        Ok(matches!(replies.as_slice(), [Ok(_), Ok(replicas)] if holds_a_replica(replicas)))
+    }
+
+    /// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
+    /// replicas only what changes.
+    fn touch(&self) -> Cmd {
+        let now = self.clock.now();
+        let place = format!("{}.{:06}", now.wall.0, now.monotonic_us % 1_000_000);
+        packed_command(&["ZADD", keys::GONE, &place, "touched"])
+    }
+}
+
+fn packed_command(words: &[impl AsRef<str>]) -> Cmd {
+    let mut command = Cmd::new();
+    for word in words {
+        command.arg(word.as_ref());
+    }
+    command
+}
+
+/// Waits for a replica to hold what was written before on the connection.
+fn wait(confirm_ms: u64) -> Cmd {
+    let mut command = cmd("WAIT");
+    command.arg(1).arg(confirm_ms);
+    command
+}
+
+/// Whether the reply to [`wait`] says that a replica holds it.
+fn holds_a_replica(replicas: &Value) -> bool {
+    number(replicas).is_some_and(|replicas| replicas > 0)
+}

@@ -1,0 +1,376 @@
+//! Commands on their way to the store: the single changes that each needs, and the answer that their outcomes make. Knows
+//! no machine and no store.
+
+use std::collections::HashMap;
+
+use crate::cluster::node::changes::{ChangeOutcome, WantedChange, WantedServer};
+use crate::cluster::wire::answer::Done;
+use crate::random;
+use crate::recorder::Respond;
+use crate::recorder::command::{
+    Command, Mode, NewServer, Recorded, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome, generate_token,
+};
+use crate::recorder::queue::Request;
+use crate::vote::address::{Voter, VoterAddress};
+use crate::vote::id::{ServerId, Token};
+use crate::vote::table::CooldownView;
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+/// Commands whose changes are on their way.
+#[derive(Default)]
+pub(super) struct Commands {
+    /// The number of the last change and of the last command.
+    changes: u64,
+    numbered: u64,
+    parts: HashMap<u64, Part>,
+    under_way: HashMap<u64, UnderWay>,
+}
+
+/// A command of which some parts are not decided.
+struct UnderWay {
+    /// The answer that each part alone would get.
+    parts: Vec<Reply>,
+    undecided: usize,
+    /// Changes that the store has made.
+    made: u64,
+    votes: u64,
+    taken_us: u64,
+    respond: Respond,
+}
+
+/// A part of a command, and where its outcome goes.
+struct Part {
+    command: u64,
+    index: usize,
+    wanted: Wanted,
+    is_confirmed: bool,
+}
+
+/// What the answer to a part needs besides its outcome.
+enum Wanted {
+    /// Its addresses as the caller and as the store know them.
+    Vote(Voter, Vec<VoterAddress>),
+    Cancel,
+    /// It is no success where the server keeps another token than this one.
+    List(Option<Token>),
+    Remove,
+}
+
+/// A command that is decided.
+pub(super) struct DecidedCommand {
+    pub(super) reply: Reply,
+    /// Changes that the store has made.
+    pub(super) made: u64,
+    /// Votes in the command, for counting.
+    pub(super) votes: u64,
+    /// When it was taken, in microseconds of the monotonic clock.
+    pub(super) taken_us: u64,
+    pub(super) respond: Respond,
+}
+
+impl Commands {
+    /// Changes that are not decided.
+    pub(super) fn changes_len(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// Takes a command. Gives the changes that it needs, each with a number greater than that of any before, or the command
+    /// where it needs none.
+    pub(super) fn take(
+        &mut self,
+        request: Request,
+        cooldowns: &CooldownView,
+        now: UnixSeconds,
+        now_us: u64,
+    ) -> Result<Vec<(u64, WantedChange)>, DecidedCommand> {
+        let Request { command, respond, .. } = request;
+        let votes = if let Command::Votes(votes, _) = &command { votes.len() as u64 } else { 0 };
+        let planned = plan(command, cooldowns, now);
+        self.numbered += 1;
+        let mut parts = Vec::new();
+        let mut changes = Vec::new();
+        for (index, part) in planned.into_iter().enumerate() {
+            match part {
+                Planned::Known(reply) => parts.push(reply),
+                Planned::Change(change, wanted) => {
+                    parts.push(Reply::StoreUnavailable);
+                    self.changes += 1;
+                    self.parts.insert(self.changes, Part { command: self.numbered, index, wanted, is_confirmed: true });
+                    changes.push((self.changes, change));
+                }
+            }
+        }
+        let under_way = UnderWay { parts, undecided: changes.len(), made: 0, votes, taken_us: now_us, respond };
+        if changes.is_empty() {
+            return Err(under_way.decided());
+        }
+        self.under_way.insert(self.numbered, under_way);
+        Ok(changes)
+    }
+
+    /// Too few replicas hold this change.
+    pub(super) fn note_unconfirmed(&mut self, change: u64) {
+        if let Some(part) = self.parts.get_mut(&change) {
+            part.is_confirmed = false;
+        }
+    }
+
+    /// A change is decided. Gives its command, where it was the last one of it.
+    pub(super) fn decide(&mut self, change: u64, outcome: ChangeOutcome, cooldown: Cooldown) -> Option<DecidedCommand> {
+        let Part { command, index, wanted, is_confirmed } = self.parts.remove(&change)?;
+        let under_way = self.under_way.get_mut(&command)?;
+        let reply = wanted.reply(outcome, is_confirmed, cooldown);
+        under_way.made += u64::from(is_change(&reply));
+        under_way.parts[index] = reply;
+        under_way.undecided -= 1;
+        if under_way.undecided > 0 {
+            return None;
+        }
+        self.under_way.remove(&command).map(UnderWay::decided)
+    }
+}
+
+impl UnderWay {
+    /// Where one part was refused, or its outcome is unknown, the whole command is answered so: a second try finds the other
+    /// parts unchanged.
+    fn decided(self) -> DecidedCommand {
+        let Self { parts, made, votes, taken_us, respond, .. } = self;
+        let reply = match parts.into_iter().reduce(joined) {
+            Some(Reply::StoreUnavailable) if made > 0 => Reply::StoreSilent,
+            reply => reply.unwrap_or(Reply::StoreUnavailable),
+        };
+        DecidedCommand { reply, made, votes, taken_us, respond }
+    }
+}
+
+/// The answer to two parts of a command, which are of one kind unless the store failed at one of them.
+fn joined(one: Reply, other: Reply) -> Reply {
+    match (one, other) {
+        (Reply::Votes(mut all), Reply::Votes(more)) => {
+            all.extend(more);
+            Reply::Votes(all)
+        }
+        (Reply::Servers(mut all), Reply::Servers(more)) => {
+            all.extend(more);
+            Reply::Servers(all)
+        }
+        (Reply::CancelledAll(count), Reply::Cancelled(ended)) => {
+            Reply::CancelledAll(count + usize::from(ended == Some(true)))
+        }
+        (Reply::StoreSilent, _) | (_, Reply::StoreSilent) => Reply::StoreSilent,
+        _ => Reply::StoreUnavailable,
+    }
+}
+
+/// Whether the answer to a part says that the store has made a change.
+fn is_change(reply: &Reply) -> bool {
+    match reply {
+        Reply::Votes(votes) => matches!(votes[..], [VoteOutcome::Recorded(_)]),
+        Reply::Servers(servers) => matches!(servers[..], [ServerOutcome::Created(..) | ServerOutcome::Changed(..)]),
+        Reply::Cancelled(ended) => *ended == Some(true),
+        Reply::Removed(server) => server.is_some(),
+        _ => false,
+    }
+}
+
+/// What a part of a command needs.
+enum Planned {
+    /// Nothing: this is its answer.
+    Known(Reply),
+    Change(WantedChange, Wanted),
+}
+
+fn plan(command: Command, cooldowns: &CooldownView, now: UnixSeconds) -> Vec<Planned> {
+    match command {
+        Command::Votes(votes, mode) => votes.into_iter().map(|vote| plan_vote(vote, mode, cooldowns, now)).collect(),
+        Command::Cancel(server, address) => {
+            vec![Planned::Change(WantedChange::Cancel(server, cooldowns.voter(address)), Wanted::Cancel)]
+        }
+        Command::CancelAll(address) => {
+            let address = cooldowns.voter(address);
+            // What the parts are counted onto.
+            let mut parts = vec![Planned::Known(Reply::CancelledAll(0))];
+            let held = cooldowns.find(|pair| pair.address == address);
+            parts.extend(
+                held.into_iter()
+                    .map(|held| Planned::Change(WantedChange::Cancel(held.pair.server, address), Wanted::Cancel)),
+            );
+            parts
+        }
+        Command::Servers(servers, tokens) => servers.into_iter().map(|server| plan_server(server, tokens)).collect(),
+        Command::Rotate(server) => {
+            let planned = |token| Planned::Change(WantedChange::Rotate(server, token), Wanted::List(None));
+            vec![generate_token().map_or_else(not_generated, planned)]
+        }
+        Command::Remove(server) => vec![Planned::Change(WantedChange::Remove(server), Wanted::Remove)],
+        // The recorder answers it itself: it never comes here.
+        Command::Digest => Vec::new(),
+    }
+}
+
+fn not_generated() -> Planned {
+    Planned::Known(Reply::Servers(vec![ServerOutcome::NotGenerated]))
+}
+
+fn plan_vote(vote: Vote, mode: Mode, cooldowns: &CooldownView, now: UnixSeconds) -> Planned {
+    let Vote { server, voter, voted_at } = vote;
+    let addresses: Vec<VoterAddress> = voter.addresses().map(|address| cooldowns.voter(address)).collect();
+    let server = match server {
+        ServerName::Id(server) => WantedServer::Id(server),
+        ServerName::Token(token) => WantedServer::Token(token),
+    };
+    let change = match mode {
+        Mode::Cast => WantedChange::Cast(server, addresses.clone()),
+        Mode::Record => WantedChange::Record(server, voted_at.unwrap_or(now), addresses.clone()),
+    };
+    Planned::Change(change, Wanted::Vote(voter, addresses))
+}
+
+fn plan_server(server: NewServer, tokens: Tokens) -> Planned {
+    let NewServer { server, token } = server;
+    let Some(spare) = token.clone().or_else(generate_token) else { return not_generated() };
+    // Where a listed server keeps its token, the one that is said is for a new one only.
+    let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
+    let change = WantedChange::List { server, said, spare, bits: random::number() };
+    Planned::Change(change, Wanted::List(kept))
+}
+
+impl Wanted {
+    fn reply(self, outcome: ChangeOutcome, is_confirmed: bool, cooldown: Cooldown) -> Reply {
+        match outcome {
+            ChangeOutcome::Unavailable(_) => Reply::StoreUnavailable,
+            ChangeOutcome::Silent => Reply::StoreSilent,
+            ChangeOutcome::Decided(server, done) => {
+                self.answer(server, done, is_confirmed, cooldown).unwrap_or(Reply::StoreUnavailable)
+            }
+        }
+    }
+
+    /// `None` where what stood was another each time: nothing was done.
+    fn answer(self, server: Option<ServerId>, done: Done, is_confirmed: bool, cooldown: Cooldown) -> Option<Reply> {
+        let listed = |outcome: fn(ServerId, Token) -> ServerOutcome, token| Some(outcome(server?, token));
+        let outcome = match (self, done) {
+            (Self::Vote(voter, addresses), done) => {
+                let outcome = vote_outcome(server, voter, &addresses, done, is_confirmed, cooldown)?;
+                return Some(Reply::Votes(vec![outcome]));
+            }
+            (Self::Cancel, Done::Cancelled(_)) => return Some(Reply::Cancelled(Some(true))),
+            (Self::Cancel, Done::OtherVote(None)) => return Some(Reply::Cancelled(Some(false))),
+            (Self::Cancel, Done::Unlisted) => return Some(Reply::Cancelled(None)),
+            (Self::Remove, Done::Removed(_)) => return Some(Reply::Removed(server)),
+            (Self::Remove, Done::Unlisted) => return Some(Reply::Removed(None)),
+            (Self::List(_), Done::Listed(record)) => listed(ServerOutcome::Created, record.token)?,
+            (Self::List(_), Done::TokenChanged(record)) => listed(ServerOutcome::Changed, record.token)?,
+            (Self::List(Some(kept)), Done::SameToken(record)) if kept != record.token => ServerOutcome::TokenDiffers,
+            (Self::List(_), Done::SameToken(record)) => listed(ServerOutcome::Unchanged, record.token)?,
+            (Self::List(_), Done::TokenInUse) => ServerOutcome::TokenInUse,
+            (Self::List(_), Done::Unlisted) => ServerOutcome::Unknown,
+            _ => return None,
+        };
+        Some(Reply::Servers(vec![outcome]))
+    }
+}
+
+fn vote_outcome(
+    server: Option<ServerId>,
+    voter: Voter,
+    addresses: &[VoterAddress],
+    done: Done,
+    is_confirmed: bool,
+    cooldown: Cooldown,
+) -> Option<VoteOutcome> {
+    let recorded = |voted_at| {
+        let expires_at = cooldown.expires_at(voted_at);
+        Some(Recorded { server: server?, voter: voter.clone(), voted_at, expires_at, is_confirmed })
+    };
+    Some(match done {
+        Done::Recorded(voted_at, _) => VoteOutcome::Recorded(recorded(voted_at)?),
+        Done::Unchanged(voted_at) => VoteOutcome::Unchanged(recorded(voted_at)?),
+        Done::InCooldown(refused, voted_at) => {
+            let at = addresses.iter().position(|address| *address == refused)?;
+            VoteOutcome::InCooldown(voter.addresses().nth(at)?, cooldown.expires_at(voted_at))
+        }
+        Done::WasCancelled => VoteOutcome::Cancelled,
+        Done::Over => VoteOutcome::Expired,
+        Done::InFuture => VoteOutcome::InFuture,
+        Done::Unlisted => VoteOutcome::UnknownServer,
+        Done::TooMany => VoteOutcome::TooManyChanges,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+
+    use super::Commands;
+    use crate::cluster::node::changes::{ChangeOutcome, WantedChange, WantedServer};
+    use crate::cluster::wire::answer::Done;
+    use crate::recorder::RecorderHandle;
+    use crate::recorder::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
+    use crate::recorder::queue::Request;
+    use crate::vote::address::VoterAddress;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::CooldownTable;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    const NOW: UnixSeconds = UnixSeconds(1_795_178_096);
+
+    fn request(command: Command) -> Request {
+        let (handle, requests) = RecorderHandle::new();
+        handle.submit(command, Box::new(drop)).expect("there is room");
+        requests.recv().expect("it is there")
+    }
+
+    fn votes(servers: u32) -> Command {
+        let vote = |server| Vote {
+            server: ServerName::Id(ServerId(server)),
+            voter: VoterAddress::V4(Ipv4(7)).into(),
+            voted_at: None,
+        };
+        Command::Votes((1..=servers).map(vote).collect(), Mode::Record)
+    }
+
+    /// The answer to two votes with these outcomes.
+    fn reply(outcomes: [ChangeOutcome; 2]) -> Reply {
+        let (mut commands, table) = (Commands::default(), CooldownTable::default());
+        let changes = commands.take(request(votes(2)), &table.view(), NOW, 0).map_err(|_| ()).expect("two changes");
+        let wanted =
+            |server| WantedChange::Record(WantedServer::Id(ServerId(server)), NOW, vec![VoterAddress::V4(Ipv4(7))]);
+        assert_eq!(changes, [(1, wanted(1)), (2, wanted(2))]);
+        let [first, last] = outcomes;
+        assert!(commands.decide(1, first, Cooldown::USUAL).is_none(), "one is left");
+        let decided = commands.decide(2, last, Cooldown::USUAL).expect("all are decided");
+        assert_eq!(commands.changes_len(), 0);
+        decided.reply
+    }
+
+    #[test]
+    fn a_command_of_which_some_was_kept_is_not_said_to_be_refused() {
+        let known = || ChangeOutcome::Decided(None, Done::Unlisted);
+        let made = || ChangeOutcome::Decided(Some(ServerId(1)), Done::Cancelled(NOW));
+        let refused = || ChangeOutcome::Unavailable("OOM".to_owned());
+        assert_eq!(reply([known(), known()]), Reply::Votes(vec![VoteOutcome::UnknownServer; 2]));
+        assert_eq!(reply([known(), refused()]), Reply::StoreUnavailable);
+        assert_eq!(reply([refused(), ChangeOutcome::Silent]), Reply::StoreSilent);
+        // No answer to a vote: that counts as nothing done.
+        assert_eq!(reply([known(), made()]), Reply::StoreUnavailable);
+        let cancelled = ChangeOutcome::Decided(Some(ServerId(1)), Done::WasCancelled);
+        assert_eq!(reply([known(), cancelled]), Reply::Votes(vec![VoteOutcome::UnknownServer, VoteOutcome::Cancelled]));
+    }
+
+    #[test]
+    fn cancellations_of_an_address_are_counted() {
+        let (sender, answers) = channel();
+        let (handle, requests) = RecorderHandle::new();
+        handle
+            .submit(Command::CancelAll(VoterAddress::V4(Ipv4(7))), Box::new(move |reply| drop(sender.send(reply))))
+            .expect("there is room");
+        let mut commands = Commands::default();
+        let decided = commands.take(requests.recv().expect("it is there"), &CooldownTable::default().view(), NOW, 0);
+        let decided = decided.err().expect("there is nothing to end");
+        (decided.respond)(decided.reply);
+        assert_eq!(answers.recv(), Ok(Reply::CancelledAll(0)));
+    }
+}

@@ -1,0 +1,601 @@
+//! The recorder of a node that shares its store with others. It owns what is shown and the machine that knows the store, and
+//! gives the machine its inputs: answers of the two lines, commands of the control service, and time.
+//!
+//! ```text
+//! control ─ command ─→ recorder ─ question → line ─→ store
+//!                        │  ↑                  │
+//!              table ←───┘  └──── answer ──────┘
+//! ```
+//!
+//! The store decides, so a change is durable before it is here. Its caller is told once it is shown.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::address::Host;
+use super::digest::{Digest, NodeDigest};
+use super::identity;
+use super::line::{Learnt, LineAnswer, LineNews, LineOrder};
+use super::link::LinkError;
+use super::node::{NodeLine, NodeMachine, Note, Output, Unfit};
+use super::offset;
+use super::primary::Look;
+use super::reason::{Reason, RebuildCause};
+use super::socket::SocketCloser;
+use super::state::{self, FullState, RemovedVotes};
+use super::status::NodeStatus;
+use super::wire::answer::StoreReply;
+use crate::clock::Clock;
+use crate::cluster::STANDSTILL_MAX_US;
+use crate::cluster::node::changes::ChangeOutcome;
+use crate::readiness::Readiness;
+use crate::recorder::command::{Command, Reply};
+use crate::recorder::live_state::LiveState;
+use crate::recorder::queue::Request;
+use crate::recorder::{SWEEP_SHARDS_PER_TICK, TICK_MS};
+use crate::store::{Event, StoreError};
+use crate::vote::directory::Snapshot;
+use crate::vote::lines::Shown;
+use crate::vote::settings::Settings;
+
+mod commands;
+mod notes;
+#[cfg(test)]
+mod tests;
+mod watched;
+
+use commands::{Commands, DecidedCommand};
+use notes::{MEANWHILE, NOT_READY, WITHOUT_VOTES};
+use watched::EventObserver;
+
+/// Changes that are asked of the store at once: commands are taken up to this, a command's own past it.
+const CHANGES_MAX: usize = 1_024;
+/// The store's clock moves by more than this only where it was set, in microseconds.
+const STEP_US: u64 = 500_000;
+/// The time of the service is not corrected by less than this, in microseconds.
+const DRIFT_MIN_US: i64 = 1_000;
+
+/// What the recorder is told.
+pub(super) enum NodeMessage {
+    Request(Request),
+    News(LineNews),
+    NoMoreRequests,
+}
+
+/// One of the two connections, as the recorder knows it.
+pub(super) struct LineEnd {
+    orders: Sender<LineOrder>,
+    /// The number of the connection that is there or being made. What is told of another one is of no use any more.
+    connection: u64,
+    closer: Option<SocketCloser>,
+    /// Where it leads, or led last.
+    host: Option<Host>,
+}
+
+impl LineEnd {
+    pub(super) const fn new(orders: Sender<LineOrder>) -> Self {
+        Self { orders, connection: 0, closer: None, host: None }
+    }
+
+    fn order(&self, order: LineOrder) {
+        // A line ends before the recorder only where it breaks, which ends the process.
+        let _ended = self.orders.send(order);
+    }
+
+    fn close(&mut self) {
+        self.connection += 1;
+        self.closer.take().into_iter().for_each(SocketCloser::close);
+    }
+}
+
+/// What a recorder is made of.
+pub(super) struct RecorderParts {
+    pub(super) messages: Receiver<NodeMessage>,
+    pub(super) live: LiveState,
+    pub(super) machine: NodeMachine,
+    /// To the feed and to the votes.
+    pub(super) lines: [LineEnd; 2],
+    pub(super) clock: Clock,
+    pub(super) settings: Settings,
+    pub(super) readiness: Readiness,
+    /// A node whose state is older than this, in milliseconds, is not ready.
+    pub(super) stale_max_ms: Option<u64>,
+    /// Where the id of the store is kept over restarts, and the id that was.
+    pub(super) id_path: PathBuf,
+    pub(super) kept_id: Result<Option<String>, StoreError>,
+}
+
+/// The state of a node, and what it knows of its store.
+pub struct NodeRecorder {
+    messages: Receiver<NodeMessage>,
+    live: LiveState,
+    machine: NodeMachine,
+    lines: [LineEnd; 2],
+    clock: Clock,
+    settings: Settings,
+    readiness: Readiness,
+    status: Arc<NodeStatus>,
+    stale_max_ms: Option<u64>,
+    id_path: PathBuf,
+    next_tick_ms: u64,
+    commands: Commands,
+    /// Commands that wait until fewer changes are on their way.
+    queue: VecDeque<Request>,
+    /// The store's time minus the monotonic clock, in microseconds.
+    offset_us: Option<i64>,
+    /// The store's process that was seen last, and how many keys it had dropped by then; and whether it has dropped keys
+    /// since the state was read.
+    evicted: Option<(String, u64)>,
+    is_eaten: bool,
+    /// When the log was asked last, by the answer that came last, in microseconds of the monotonic clock.
+    log_asked_us: u64,
+    /// When the reading of the whole state began, in milliseconds of the monotonic clock.
+    reading_since_ms: Option<u64>,
+    /// Whether a state is shown, or why there is none.
+    loaded: Option<Result<(), StoreError>>,
+    /// No command comes any more.
+    is_ending: bool,
+}
+
+impl NodeRecorder {
+    /// One with an empty state.
+    pub(super) fn new(parts: RecorderParts) -> Self {
+        let RecorderParts {
+            messages,
+            live,
+            machine,
+            lines,
+            clock,
+            settings,
+            readiness,
+            stale_max_ms,
+            id_path,
+            kept_id,
+        } = parts;
+        let status = Arc::new(NodeStatus::default());
+        let loaded = match kept_id {
+            Ok(Some(store)) => {
+                let _first = status.store.set(store);
+                None
+            }
+            Ok(None) => None,
+            Err(error) => Some(Err(error)),
+        };
+        Self {
+            messages,
+            live,
+            machine,
+            lines,
+            clock,
+            settings,
+            readiness,
+            status,
+            stale_max_ms,
+            id_path,
+            next_tick_ms: 0,
+            commands: Commands::default(),
+            queue: VecDeque::new(),
+            offset_us: None,
+            evicted: None,
+            is_eaten: false,
+            log_asked_us: 0,
+            reading_since_ms: None,
+            loaded,
+            is_ending: false,
+        }
+    }
+
+    /// What is viewed and counted.
+    #[must_use]
+    pub const fn live(&self) -> &LiveState {
+        &self.live
+    }
+
+    /// Where the node stands.
+    #[must_use]
+    pub fn status(&self) -> Arc<NodeStatus> {
+        Arc::clone(&self.status)
+    }
+
+    /// Waits for the first state, and says that the service is ready.
+    ///
+    /// # Errors
+    /// Where the store cannot be used as this node was started.
+    pub fn load(&mut self) -> Result<(), StoreError> {
+        let start_ms = self.now_ms();
+        while self.loaded.is_none() && !self.is_ending {
+            self.round();
+        }
+        self.loaded.take().unwrap_or(Ok(()))?;
+        self.live.counters.load_ms.set(self.now_ms() - start_ms);
+        self.readiness.set_ready();
+        Ok(())
+    }
+
+    /// Works until no command comes any more and every one is answered.
+    pub fn run(mut self) {
+        while !(self.is_ending && self.queue.is_empty() && self.commands.changes_len() == 0) {
+            self.round();
+        }
+        // A line that waits for an answer ends at once.
+        self.lines.iter_mut().for_each(LineEnd::close);
+    }
+
+    /// Takes what has come, or time that has passed, and does what the machine makes of it.
+    fn round(&mut self) {
+        match self.messages.recv_timeout(self.pause()) {
+            Ok(message) => self.take(message),
+            Err(RecvTimeoutError::Timeout) => {
+                self.machine.tick(self.now_ms());
+                self.carry_out();
+            }
+            Err(RecvTimeoutError::Disconnected) => self.is_ending = true,
+        }
+        self.take_commands();
+        self.show_standing();
+        self.sweep();
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.now().monotonic_ms
+    }
+
+    fn pause(&self) -> Duration {
+        let due_ms = self.next_tick_ms.min(self.machine.due_ms());
+        Duration::from_millis(due_ms.saturating_sub(self.now_ms()))
+    }
+
+    fn take(&mut self, message: NodeMessage) {
+        match message {
+            NodeMessage::Request(Request { command: Command::Digest, respond, .. }) => {
+                respond(Reply::Digest(self.digest()));
+            }
+            NodeMessage::Request(request) => self.queue.push_back(request),
+            NodeMessage::NoMoreRequests => self.is_ending = true,
+            NodeMessage::News(LineNews { line, connection, what }) => {
+                if self.lines[line as usize].connection == connection {
+                    self.learn(line, what);
+                    self.carry_out();
+                }
+            }
+        }
+    }
+
+    fn learn(&mut self, line: NodeLine, what: Learnt) {
+        let now_ms = self.now_ms();
+        match what {
+            Learnt::Connected(closer, host) => {
+                let end = &mut self.lines[line as usize];
+                (end.closer, end.host) = (Some(closer), Some(host));
+                self.machine.connected(line, now_ms);
+            }
+            Learnt::Lost(error) => {
+                self.note_lost(line, &error);
+                self.lines[line as usize].close();
+                self.machine.lost(line, now_ms);
+            }
+            Learnt::Progressed => self.machine.progressed(line, now_ms),
+            Learnt::Looked(look) => self.look(look, now_ms),
+            Learnt::Answered(answer) => self.answered(line, answer, now_ms),
+        }
+    }
+
+    fn answered(&mut self, line: NodeLine, answered: LineAnswer, now_ms: u64) {
+        let LineAnswer { answer, asked_us, answered_us, unconfirmed } = answered;
+        if let Some(store_ms) = answer.now_ms {
+            self.keep_clock(store_ms, asked_us, answered_us);
+        }
+        match &answer.reply {
+            StoreReply::Head { last, .. } | StoreReply::Nodes { last, .. } => {
+                self.status.head_n.set(last.n);
+                self.status.round_trip_us.set(answered_us - asked_us);
+            }
+            StoreReply::Log(items) => {
+                self.log_asked_us = asked_us;
+                self.status.events.add(items.len() as u64);
+            }
+            StoreReply::Votes(votes) if !self.machine.is_loaded() => {
+                self.readiness.add_loaded_rows(votes.len() as u64);
+            }
+            _ => {}
+        }
+        if let Some(caller) = unconfirmed.and_then(|bits| self.machine.caller(bits)) {
+            self.commands.note_unconfirmed(caller);
+            self.status.unconfirmed.add(1);
+        }
+        self.machine.answered(line, answer, now_ms);
+    }
+
+    /// What the primary says of itself: whether votes may be sent to it, and whether it has dropped anything.
+    fn look(&mut self, look: Look, now_ms: u64) {
+        let Look { barrier, run_id, evicted } = look;
+        let before = self.evicted.replace((run_id, evicted));
+        let has_dropped = match (&before, &self.evicted) {
+            (Some((before_id, before)), Some((run_id, evicted))) if before_id == run_id => evicted > before,
+            _ => evicted > 0,
+        };
+        self.is_eaten |= has_dropped;
+        self.status.barrier.note(barrier.as_ref(), now_ms, WITHOUT_VOTES);
+        if barrier.is_none() && std::mem::take(&mut self.is_eaten) {
+            // What it has dropped is still known to a node, and goes back once it drops no more.
+            self.machine.doubt(RebuildCause::Eviction, now_ms);
+        }
+        self.machine.bar(barrier.map(|barrier| barrier.to_string()));
+        if self.machine.is_following() {
+            self.status.feed_reason.note(None, now_ms, MEANWHILE);
+        }
+    }
+
+    /// The store's clock stamps votes, so the node answers by it. Where it goes back, votes that were over are not: the
+    /// store is asked which.
+    fn keep_clock(&mut self, store_ms: u64, asked_us: u64, answered_us: u64) {
+        let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
+        let store_us = us(store_ms.saturating_mul(1_000));
+        let offset_us = offset::estimate(self.offset_us, store_us, us(asked_us), us(answered_us));
+        let is_first = self.offset_us.replace(offset_us).is_none();
+        let drift_us = offset_us - self.clock.offset_us();
+        if is_first || drift_us.abs() >= DRIFT_MIN_US {
+            self.set_time(offset_us);
+        }
+        if drift_us < -STANDSTILL_MAX_US && self.machine.is_loaded() {
+            self.machine.doubt(RebuildCause::Clock, self.now_ms());
+        }
+    }
+
+    fn set_time(&mut self, offset_us: i64) {
+        let (shown, monotonic_us) = (self.clock.shown(), self.clock.now().monotonic_us.cast_signed());
+        let line_us = offset_us.saturating_add(monotonic_us);
+        let moved_us = line_us - shown.at_us(monotonic_us);
+        let followed = shown.follow(line_us, monotonic_us, STANDSTILL_MAX_US);
+        self.clock.show(followed.unwrap_or(Shown::running(line_us, monotonic_us)));
+        self.status.set_clock_offset(offset_us);
+        // A clock that is waited for is no news.
+        let is_waited_for = shown.is_still(monotonic_us) && followed.is_some();
+        if !is_waited_for && moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
+            self.live.counters.clock_steps.add(1);
+            let moved_ms = moved_us / 1_000;
+            log::warn!("the store's clock moved by {moved_ms} ms; let chrony slew it instead of stepping it");
+        }
+    }
+
+    /// Gives the machine the commands that wait, as long as there is room for their changes.
+    fn take_commands(&mut self) {
+        while self.commands.changes_len() < CHANGES_MAX
+            && let Some(request) = self.queue.pop_front()
+        {
+            let (now, cooldowns) = (self.clock.now(), self.live.table.view());
+            match self.commands.take(request, &cooldowns, now.wall, now.monotonic_us) {
+                Ok(changes) => {
+                    for (number, change) in changes {
+                        self.machine.change(number, change, now.monotonic_ms);
+                        self.carry_out();
+                    }
+                }
+                Err(decided) => self.finish(decided),
+            }
+        }
+    }
+
+    /// Does what the machine wants done.
+    fn carry_out(&mut self) {
+        for output in self.machine.outputs() {
+            match output {
+                Output::Connect(line) => {
+                    // Votes have to go to the machine that has the log.
+                    let host = self.lines[NodeLine::Feed as usize].host.clone();
+                    let end = &mut self.lines[line as usize];
+                    end.connection += 1;
+                    end.order(LineOrder::Connect(end.connection, host.filter(|_| line == NodeLine::Votes)));
+                }
+                Output::Close(line) => self.lines[line as usize].close(),
+                Output::Ask(line, question) => {
+                    let end = &self.lines[line as usize];
+                    end.order(LineOrder::Ask(end.connection, question));
+                }
+                Output::Show(events) => self.change(&events),
+                Output::Replace(state) => self.replace(*state),
+                Output::Answer(caller, outcome) => self.decide(caller, outcome),
+                Output::Keep(store) => self.keep(store),
+                Output::Note(note) => self.note(note),
+            }
+        }
+    }
+
+    fn change(&mut self, events: &[Event]) {
+        let now = self.clock.now().wall;
+        let cooldown = self.settings.cooldown;
+        let mut observer = EventObserver::new(&mut self.live, cooldown, now);
+        let current = self.live.directory.snapshot();
+        let mut servers = Cow::Borrowed(&*current);
+        let mut removed = RemovedVotes::of(events, &self.live.table);
+        for (index, event) in events.iter().enumerate() {
+            observer.comes(event, events.get(index + 1), &removed, &self.live);
+            state::apply(event, &mut self.live.table, &mut servers, &mut removed, cooldown);
+        }
+        if let Cow::Owned(next) = servers {
+            self.live.publish(next);
+        }
+        let seen = observer.end(&self.live);
+        seen.into_iter().for_each(|seen| self.live.watch.note(now, seen));
+        events.iter().filter_map(state::voted).for_each(|pair| self.live.waiting.tell(pair));
+    }
+
+    /// Shows new servers before their votes, and takes old votes away before their servers: no request is told of a
+    /// vote for a server that is not listed.
+    fn replace(&mut self, mut state: FullState) {
+        let servers = Snapshot::clone(&self.live.directory.snapshot());
+        self.live.publish(std::mem::replace(&mut state.servers, servers));
+        self.live.table.exchange(&mut state.table);
+        self.loaded.get_or_insert(Ok(()));
+        self.live.waiting.tell_where(|_| true);
+    }
+
+    fn decide(&mut self, caller: u64, outcome: ChangeOutcome) {
+        let now_ms = self.now_ms();
+        match &outcome {
+            ChangeOutcome::Unavailable(why) => {
+                // Votes wait for the feed, so the feed's trouble is the reason.
+                let error = notes::refused(self.lines[NodeLine::Votes as usize].host.as_ref(), why);
+                let is_own = matches!(error.reason(), Reason::Unsettled | Reason::Unreachable);
+                if !(is_own && (self.status.feed_reason.get().is_some() || self.status.votes_reason.get().is_some())) {
+                    self.status.votes_reason.note(Some(&error), now_ms, WITHOUT_VOTES);
+                }
+            }
+            ChangeOutcome::Silent => {}
+            ChangeOutcome::Decided(..) => self.status.votes_reason.note(None, now_ms, WITHOUT_VOTES),
+        }
+        if let Some(decided) = self.commands.decide(caller, outcome, self.settings.cooldown) {
+            self.finish(decided);
+        }
+    }
+
+    fn finish(&mut self, decided: DecidedCommand) {
+        let DecidedCommand { reply, made, votes, taken_us, respond } = decided;
+        let now = self.clock.now();
+        if made > 0 {
+            self.live.counters.commit_us.record(now.monotonic_us - taken_us);
+            self.live.counters.commit_events.record(made);
+        }
+        match &reply {
+            Reply::StoreUnavailable | Reply::StoreSilent => {
+                self.live.counters.commit_failures.add(1);
+                self.live.counters.count_unavailable(votes);
+            }
+            reply => self.live.count(reply, true, now.wall, self.settings.cooldown),
+        }
+        respond(reply);
+    }
+
+    fn keep(&self, store: String) {
+        if let Err(why) = identity::keep(&self.id_path, &store) {
+            log::warn!("cannot keep the store's id in {why}; a restart will follow any store");
+        }
+        let _first = self.status.store.set(store);
+    }
+
+    fn note_lost(&mut self, line: NodeLine, error: &LinkError) {
+        let now_ms = self.now_ms();
+        match line {
+            NodeLine::Feed => {
+                self.status.feed_failures.add(1);
+                if let LinkError::Refused(Reason::Unfit, why) = error {
+                    self.loaded.get_or_insert(Err(StoreError::Unusable(why.clone())));
+                }
+                let meanwhile = if self.machine.is_loaded() { MEANWHILE } else { NOT_READY };
+                self.status.feed_reason.note(Some(error), now_ms, meanwhile);
+            }
+            NodeLine::Votes => {
+                self.status.submitter_failures.add(1);
+                self.status.votes_reason.note(Some(error), now_ms, WITHOUT_VOTES);
+            }
+        }
+    }
+
+    fn note_unfit(&mut self, why: &Unfit) {
+        let own = self.status.store.get().map(String::as_str);
+        let host = self.lines[NodeLine::Feed as usize].host.as_ref();
+        let error = notes::unfit(why, host, own, self.settings, &self.id_path);
+        self.note_lost(NodeLine::Feed, &error);
+    }
+
+    fn note(&mut self, note: Note) {
+        let host = |line: NodeLine| self.lines[line as usize].host.as_ref();
+        let store = notes::at(host(NodeLine::Feed));
+        match note {
+            Note::Late(line) => {
+                let error = notes::late(host(line));
+                self.note_lost(line, &error);
+            }
+            Note::Unfit(why) => self.note_unfit(&why),
+            Note::Read(cause, owed) => {
+                let now_ms = self.now_ms();
+                self.status.rebuilds[cause as usize].add(1);
+                let took_ms = now_ms - self.reading_since_ms.take().unwrap_or(now_ms);
+                let (label, owes) =
+                    (cause.label(), if owed > 0 { "; what it has lost is given back to it" } else { "" });
+                log::info!("the state was read from the store in {took_ms} ms ({label}){owes}");
+                self.status.feed_reason.note(None, now_ms, MEANWHILE);
+            }
+            Note::Unreadable(what) => {
+                log::error!("{what} cannot be read at {store}, and is not shown; put the key right, or UNLINK it");
+            }
+            Note::Strange(id) => {
+                if self.status.strange.get() == 0 {
+                    log::error!(
+                        "STRANGE entry {id} in the log of {store}: another program wrote it; the node skips such entries, find that program"
+                    );
+                }
+                self.status.strange.add(1);
+            }
+            Note::Given(stands, gone) => {
+                self.status.restored.add(stands as u64);
+                self.status.not_restored.add(gone as u64);
+            }
+            Note::GivenBack => {
+                let (restored, refused) = (self.status.restored.get(), self.status.not_restored.get());
+                log::info!(
+                    "what the store had lost is given back: {restored} facts taken and {refused} refused since the start"
+                );
+            }
+            Note::Refused(why) => log::error!(
+                "what {store} has lost cannot be given back yet: {why}; it is known to nodes alone, and lost with the last of them: do not restart this node"
+            ),
+            Note::SetAside(server, why) => log::error!(
+                "the votes of server {server} cannot be given back to {store}: {why}; put the key right, or UNLINK it"
+            ),
+            Note::Waits => log::info!(
+                "votes wait until the other nodes have given back what {store} may have lost, 5 s at most for each that does not answer"
+            ),
+            Note::WaitIsOver => log::info!("the other nodes have given back what they knew: votes are taken"),
+            Note::StoodStill(ms) => {
+                log::warn!("this process stood still for {ms} ms: changes that were sent meanwhile are answered 503");
+            }
+        }
+    }
+
+    /// Says where the node stands.
+    fn show_standing(&mut self) {
+        let now = self.clock.now();
+        let is_following = self.machine.is_following();
+        if self.machine.is_at_end() {
+            self.status.fresh_at_us.set(self.log_asked_us);
+        }
+        if is_following {
+            self.reading_since_ms = None;
+        } else if self.machine.is_reading() {
+            self.reading_since_ms.get_or_insert(now.monotonic_ms);
+        }
+        let last = self.machine.position();
+        self.status.set_position(last.n, last.id);
+        self.status.owed.set(self.machine.owed_len() as u64);
+        self.status.set_following(is_following);
+        self.status.set_refusal(self.machine.refusal(true, now.monotonic_ms));
+        let staleness_ms = self.status.staleness_us(now.monotonic_us) / 1_000;
+        self.readiness.set_stale(self.stale_max_ms.is_some_and(|max_ms| staleness_ms > max_ms));
+    }
+
+    /// The digest of all that is viewed, and of which moment.
+    fn digest(&self) -> Value {
+        let (now, position) = (self.clock.now().wall, self.machine.position());
+        let state = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.settings.cooldown, now);
+        let store_id = self.status.store.get().cloned().unwrap_or_default();
+        let (n, id) = (position.n, position.id.to_string());
+        json!(NodeDigest { store_id, n, id, now: now.0, state })
+    }
+
+    fn sweep(&mut self) {
+        let now = self.clock.now();
+        if now.monotonic_ms < self.next_tick_ms {
+            return;
+        }
+        self.next_tick_ms = now.monotonic_ms + TICK_MS;
+        self.live.tend(now.monotonic_ms);
+        self.live.counters.swept.add(self.live.table.sweep(now.wall, SWEEP_SHARDS_PER_TICK) as u64);
+    }
+}
