@@ -8,7 +8,6 @@ use crate::cluster::util::oracle::settle;
 use crate::util::client::get;
 use crate::util::needs::has;
 use crate::util::server::{Server, run_to_end};
-use crate::util::wait_until;
 
 fn token(node: &Node, server: u32) -> String {
     node.control().get(&format!("/v1/servers/{server}")).json()["token"].as_str().unwrap_or_default().to_owned()
