@@ -72,10 +72,10 @@ fn a_store_is_made_once_and_a_node_with_other_settings_does_not_start() {
     refused(&[], "give --ipv6-prefix 56");
     for schema in ["1", "9"] {
         redis.ask(&["HSET", "vs:{0}:meta", "schema", schema]);
-        refused(&with, &format!("has schema {schema}, and this version knows 2: run the version that made it"));
+        refused(&with, &format!("has schema {schema}, and this version knows 3: run the version that made it"));
     }
     assert_eq!(redis.ask(&["XLEN", "vs:{0}:log"]).number(), 0, "nothing was written");
-    redis.ask(&["HSET", "vs:{0}:meta", "schema", "2"]);
+    redis.ask(&["HSET", "vs:{0}:meta", "schema", "3"]);
 
     // By 56 bits: in the function, in the state that is read whole, and in the log.
     let node = Node::start(&engine.url(), &with);

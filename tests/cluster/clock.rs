@@ -193,30 +193,3 @@ fn a_node_with_a_wrong_clock_answers_as_the_others() {
         assert_eq!(next_votes(wrong.server(), &pairs), shown);
     }
 }
-
-/// Regression: after a moment with a clock that was a day ahead the log was not trimmed for a day and a half.
-#[test]
-fn the_log_is_trimmed_after_a_clock_that_was_ahead() {
-    if !has(&["redis-server", "cc"]) {
-        return;
-    }
-    let scene = Scene::new();
-    let cast_many = |from: u32| {
-        scene.nodes[0].wait_until_recording(1);
-        let lines: String =
-            (from..from + 400).map(|number| format!("{{\"server_id\":1,\"ip\":\"{}\"}}\n", address(number))).collect();
-        let taken = scene.nodes[0].control().post("/v1/votes/batch?mode=cast", &lines);
-        assert_eq!(taken.json()["recorded"], 400, "{taken:?}");
-    };
-    let length = || scene.engine.connect().ask(&["XLEN", "vs:{0}:log"]).number();
-    scene.step(86_400);
-    scene.cast(0, 1, 201);
-    scene.step(0);
-    cast_many(1_000);
-    assert!(length() >= 400);
-    scene.step(2_400);
-    cast_many(2_000);
-    // Redis trims by whole blocks of a hundred entries.
-    assert!(length() < 600, "{} entries, and 400 are of the last half hour", length());
-    scene.settle("with a log whose names are ahead");
-}

@@ -1,9 +1,17 @@
 //! A data directory belongs to its own store or to the shared one, and a start with the other is refused.
 
-use crate::cluster::util::engine::Engine;
+use crate::cluster::util::engine::{Engine, copy_all, url};
+use crate::cluster::util::load::body;
 use crate::cluster::util::node::{Node, command, folder};
-use crate::util::ledger::{Ledger, serve, try_serve, voted};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::Proxy;
+use crate::util::ledger::{Ledger, Pair, address, serve, try_serve, voted};
 use crate::util::server::{Server, expect_failure};
+use crate::util::wait_until;
+use std::time::{Duration, Instant};
+
+/// More votes than a node far away gives back within a few seconds.
+const LOST: u32 = 4_000;
 
 /// The package makes an empty store of its own at its installation. With an upgrade the address of the shared store may be
 /// lost, and come back.
@@ -24,6 +32,7 @@ fn the_store_of_a_directory_is_its_own_or_the_shared_one() {
         expect_failure(&ended, &["--store", "store.id"]);
     }
     let node = Node::start_in(own, &engine.url(), &[]);
+    wait_until("it takes votes", || node.control().cast(1, [192, 0, 2, 2]).status == 201);
     assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 409, "what was acknowledged is there");
     drop(node);
 }
@@ -43,4 +52,44 @@ fn a_directory_with_live_votes_does_not_start_with_a_shared_store() {
     let ended = Server::try_spawn(command(own.path(), &engine.url(), &[])).err();
     assert!(ended.is_some(), "it was taken after a kill");
     ledger.expect(&serve(own.path(), &[]), "without the shared store");
+}
+
+/// Regression: a node that started with a copied directory, as from an image of a machine, took the living original for
+/// the process before it, and did not wait for it: it took votes that the original was still giving back.
+#[test]
+fn a_node_with_a_copied_directory_waits_for_the_original() {
+    let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
+    let far = Proxy::to(engine.addr());
+    let original = Node::start(&url(far.addr()), &[]);
+    original.add_servers(1);
+    assert_eq!(original.control().cast(1, address(LOST)).status, 201);
+    let older = engine.copy();
+    let lines: String = (0..LOST).map(|number| body(&[(1, address(number))]) + "\n").collect();
+    assert_eq!(original.control().post("/v1/votes/batch?mode=cast", &lines).json()["recorded"], LOST);
+    let copied = folder();
+    copy_all(original.folder(), copied.path());
+
+    engine.kill();
+    engine.put_back(&older);
+    far.set_delay(Duration::from_millis(50));
+    engine.run();
+    wait_until("the original gives back", || original.metric("vote_status_store_owed") > 0.5);
+    let copy = Node::start_in(copied, &engine.url(), &[]);
+    let pairs: Vec<Pair> = (0..20).map(|number| (1, address(LOST - 1 - number))).collect();
+    let (since, mut refusals) = (Instant::now(), 0);
+    for (server, ip) in pairs {
+        let answer = loop {
+            let answer = copy.control().cast(server, ip);
+            if answer.status != 503 {
+                break answer;
+            }
+            refusals += 1;
+            assert!(since.elapsed() < Duration::from_secs(60), "it takes no votes:\n{}", copy.server().stderr());
+        };
+        assert_eq!(answer.status, 409, "a second vote after {:?}: {answer:?}", since.elapsed());
+    }
+    println!("{refusals} refusals in {:?}", since.elapsed());
+    assert!(refusals > 0, "nothing was lost");
+    far.set_delay(Duration::ZERO);
+    assert_eq!(settle(&mut engine.connect(), &[&original, &copy], "given back").votes.len(), LOST as usize + 1);
 }

@@ -1,6 +1,7 @@
 //! The functions that the service puts into Redis, called by hand: what one atomic step promises holds for whatever
 //! calls it. At most one vote of a pair counts, and a vote is there whole or not at all.
 
+use crate::cluster::util::calls::{KEYS, STORE, claims, make_store};
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::resp::{Redis, Value};
 use crate::util::DEADLINE;
@@ -9,12 +10,9 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
 use std::time::Instant;
-use vote_status::cluster::functions::CODE;
 
 /// Cuts of the file, from its end.
 const CUTS: usize = 6;
-/// The id of the store, which is made by hand as well.
-const STORE: &str = "by-hand";
 /// Servers with votes.
 const SERVERS: u32 = 20;
 /// A cooldown short enough to see many votes of one pair, in seconds.
@@ -27,7 +25,7 @@ const AGAIN: usize = 100;
 #[test]
 fn no_pair_is_accepted_again_within_its_cooldown() {
     let Some(engine) = Engine::try_start(&[]) else { return };
-    load(&mut engine.connect(), SHORT_S);
+    make_store(&mut engine.connect(), SHORT_S, SERVERS);
     let votes: Vec<(u32, u32)> = (0..100).map(|nth| (1 + nth % SERVERS, nth)).collect();
     let (taken, until) = (AtomicUsize::new(0), Instant::now() + DEADLINE);
     let call = || {
@@ -53,12 +51,13 @@ fn no_pair_is_accepted_again_within_its_cooldown() {
     assert!(least >= i64::from(SHORT_S), "{least} s");
 }
 
-/// A power cut may leave any part of the file's end. Event and claim of a vote go together.
+/// A power cut may leave any part of the file's end. Entry, claim and number of a vote go together.
 #[test]
 fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
     let Some(mut engine) = Engine::try_start(&["--appendfsync", "always"]) else { return };
     let mut redis = engine.connect();
-    load(&mut redis, 5_400);
+    make_store(&mut redis, 5_400, 1);
+    let listed = redis.ask(&["XLEN", KEYS[0]]).number();
     for ip in 0..50 {
         assert!(cast_all(&mut redis, &[(1, ip)])[0].is_some());
     }
@@ -74,8 +73,11 @@ fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
         torn.set_len(length as u64).expect("the file can be cut");
         engine.run();
         let mut redis = engine.connect();
-        let (events, claims) = (redis.ask(&["XLEN", "vs:{0}:log"]), redis.ask(&["ZCARD", "vs:{0}:s:1"]));
-        assert_eq!((events.number(), claims.number()), (49, 49), "cut at {length} of {}", whole.len());
+        let (entries, votes) = (redis.ask(&["XLEN", KEYS[0]]), redis.ask(&["ZCARD", &claims(1)]));
+        let last = redis.ask(&["HGET", KEYS[3], "last"]).text().to_owned();
+        let n: i64 = last.split(' ').next().and_then(|n| n.parse().ok()).expect("a number");
+        let shown = (entries.number(), votes.number(), n);
+        assert_eq!(shown, (listed + 49, 49, listed + 49), "cut at {length} of {}", whole.len());
         engine.kill();
     }
 }
@@ -87,39 +89,24 @@ fn incremental_file(engine: &Engine) -> PathBuf {
     found.find(|path| path.to_string_lossy().ends_with(".incr.aof")).expect("it is there")
 }
 
-/// Makes an empty Redis a store with a cooldown in seconds.
-fn load(redis: &mut Redis, cooldown_s: u32) {
-    redis.ask(&["FUNCTION", "LOAD", CODE]);
-    redis.ask(&["HSET", "vs:{0}:meta", "store", STORE, "schema", "3", "cd", &cooldown_s.to_string(), "v6", "64"]);
-    for server in 1..=SERVERS {
-        redis.ask(&["HSET", "vs:{0}:dir", &server.to_string(), &record(server)]);
-    }
-}
-
-/// How a server is listed.
-fn record(server: u32) -> String {
-    format!("v2;0000000000000000-{server:016x};0;token-{server}")
-}
-
 /// Casts votes in one write; the second of each that is accepted, by the clock of Redis.
 fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
-    let [log, dir, tok, meta, gone] = ["log", "dir", "tok", "meta", "gone"].map(|name| format!("vs:{{0}}:{name}"));
-    // To be done until then, in milliseconds since 1970.
-    let always = "9000000000000";
+    let [log, dir, tok, meta, gone] = KEYS;
     let commands: Vec<_> =
-        votes.iter().map(|(server, ip)| [format!("vs:{{0}}:s:{server}"), server.to_string(), ip.to_string()]).collect();
+        votes.iter().map(|(server, ip)| [claims(*server), server.to_string(), ip.to_string()]).collect();
     let words: Vec<_> = commands
         .iter()
         .map(|[claims, server, ip]| {
-            let keys = ["FCALL", "vs3_vote", "6", &log, claims, &dir, &tok, &meta, &gone];
-            [&keys[..], &[STORE, always, "", "7", server, "cast", "", ip]].concat()
+            let keys = ["FCALL", "vs3_vote", "6", log, claims, dir, tok, meta, gone];
+            // No term, and no last entry that is known.
+            [&keys[..], &[STORE, "", "", ip, server, "cast", "", ip]].concat()
         })
         .collect();
     let slices: Vec<&[&str]> = words.iter().map(Vec::as_slice).collect();
     redis.pipeline(&slices).expect("Redis answers").iter().map(accepted_at).collect()
 }
 
-/// Behind the time and the word comes the entry, and then the second of the vote that counts.
+/// Behind the store's time stands what became of it; a vote that is taken and a cooldown both say since when.
 fn accepted_at(reply: &Value) -> Option<i64> {
     let fields = reply.list();
     let word = fields[1].text();

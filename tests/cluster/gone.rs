@@ -115,7 +115,7 @@ fn a_node_without_redis_at_its_start_waits() {
 fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
     let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
-    redis.ask(&["HSET", META, "store", "reseed-abc", "schema", "2", "cd", "5400", "v6", "64"]);
+    redis.ask(&["HSET", META, "store", "reseed-abc", "schema", "3", "cd", "5400", "v6", "64"]);
     let store = engine.url();
     let made = client(&["cluster", "init", "--store", &store]);
     assert_eq!((made.status.code(), made.stdout.as_str()), (Some(2), ""), "{}", made.stderr);

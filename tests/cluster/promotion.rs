@@ -26,6 +26,7 @@ fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
     assert_eq!(record(&first), (Some(true), Some(false)));
     // One that has written nothing on its connection.
     let second = Node::start(&primary.url(), &wait);
+    second.wait_until_recording(1);
     assert_eq!(record(&second), (Some(true), Some(false)));
     let batch = second.control().post("/v1/votes/batch", &vote).json();
     assert_eq!((&batch["unchanged"], &batch["unconfirmed"]), (&1.into(), &1.into()), "{batch}");

@@ -13,9 +13,6 @@ use crate::util::time::now_unix;
 use crate::util::wait_until;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -186,10 +183,7 @@ impl World {
     }
 
     fn save(&mut self) {
-        // What is being appended meanwhile may be there in part: Redis cuts that off.
-        let copy = folder();
-        copy_all(&self.primary.appendonly_folder(), copy.path());
-        self.saved = Some((copy, self.model.moment()));
+        self.saved = Some((self.primary.copy(), self.model.moment()));
     }
 
     fn restore(&mut self, node: Option<usize>) {
@@ -201,9 +195,7 @@ impl World {
         if let Some(node) = node {
             self.kill(node);
         }
-        let files = self.primary.appendonly_folder();
-        fs::remove_dir_all(&files).expect("the store's files can be removed");
-        copy_all(copy.path(), &files);
+        self.primary.put_back(&copy);
         self.model.forgotten_since(moment, &self.reaching());
         self.primary.run();
         self.apply_settings();
@@ -250,10 +242,4 @@ impl World {
             sleep(POLL);
         }
     }
-}
-
-fn copy_all(from: &Path, to: &Path) {
-    let mut copy = Command::new("cp");
-    copy.arg("-r").arg("-T").arg(from).arg(to);
-    assert!(copy.status().expect("cp can be run").success(), "the store's files can be copied");
 }

@@ -1,7 +1,7 @@
 //! What must hold of each pair of server and address, whatever fails: a model that is told what was
 //! sent and answered, and says where an answer cannot be. Nothing here touches a process or a socket.
 //!
-//! A vote is **held** by the nodes that have shown it: by the one that took it, and by all after
+//! What was acknowledged last of a pair, a vote or the end of one, is **held** by the node that said so, and by all after
 //! everything was settled. Where the store forgets it, one node that holds it and reaches the store is
 //! enough to bring it back. With none left the pair is **in doubt**: the vote may be there or not,
 //! until everything is settled again and the store is asked.
@@ -38,8 +38,16 @@ pub(crate) struct Model {
 
 #[derive(Clone, Debug, Default)]
 struct State {
-    /// The vote that counts.
-    live: Option<Live>,
+    /// The instant of the vote that counts.
+    live: Option<i64>,
+    /// Nodes that know what was acknowledged last.
+    holders: BTreeSet<usize>,
+    /// The store has forgotten it, and is to be told of it by a holder.
+    is_forgotten: bool,
+    /// Instants of votes that were cancelled, as far as the store or a node is sure to know.
+    cancelled: BTreeSet<i64>,
+    /// Whether an answer was ever missing: votes of any instant may have come and gone.
+    was_unsure: bool,
     /// Nothing is known of it: an answer is missing, or the store may have forgotten.
     is_doubtful: bool,
     /// A vote without an answer may be held up in the network, and recorded once the pair is free.
@@ -52,17 +60,6 @@ struct State {
     told: BTreeSet<i64>,
     /// The acknowledgement that came last.
     changed: u64,
-}
-
-#[derive(Clone, Debug)]
-struct Live {
-    voted_at: i64,
-    /// Nodes that have shown it.
-    holders: BTreeSet<usize>,
-    /// The store has forgotten it, and is to be told of it by a holder.
-    is_forgotten: bool,
-    /// It has the instant of a vote that was ended: should the store forget that it came back, it is refused.
-    is_back: bool,
 }
 
 /// What a node must say of a pair.
@@ -107,13 +104,14 @@ impl Model {
 
     /// The same, of a vote beside which another one was answered 201.
     pub(crate) fn overtaken(&mut self, pair: Pair) {
-        self.pairs.entry(pair).or_default().may_come = true;
+        let state = self.pairs.entry(pair).or_default();
+        (state.may_come, state.was_unsure) = (true, true);
     }
 
     /// A cancellation had no answer, or one that says that nobody knows.
     pub(crate) fn cancellation_unanswered(&mut self, pair: Pair, now: i64) {
         let state = self.pairs.entry(pair).or_default();
-        (state.is_doubtful, state.goes_until) = (true, now + DONE_WITHIN_S);
+        (state.is_doubtful, state.was_unsure, state.goes_until) = (true, true, now + DONE_WITHIN_S);
     }
 
     /// A vote of these was answered 201, to a request that was under way meanwhile.
@@ -134,10 +132,10 @@ impl Model {
             ));
         }
         for pair in pairs {
-            let ends = |live: &Live| live.voted_at + self.cooldown_s;
             let state = self.pairs.entry(*pair).or_default();
-            if let Some(live) = state.live.as_ref().filter(|live| !state.is_doubtful && now < ends(live) - SLACK_S) {
-                return Err(format!("{pair:?} was recorded twice: at {} and at {voted_at}", live.voted_at));
+            let is_live = |live: &i64| !state.is_doubtful && now < live + self.cooldown_s - SLACK_S;
+            if let Some(live) = state.live.filter(is_live) {
+                return Err(format!("{pair:?} was recorded twice: at {live} and at {voted_at}"));
             }
             if !state.told.insert(voted_at) {
                 return Err(format!("two votes of {pair:?} were told with one instant, {voted_at}"));
@@ -156,14 +154,28 @@ impl Model {
         now: i64,
     ) -> Result<(), Violation> {
         let state = self.pairs.entry(pair).or_default();
-        let before = state.live.as_ref().filter(|_| !state.is_doubtful).map(|live| live.voted_at);
+        let before = state.live.filter(|_| !state.is_doubtful);
         if let Some(expected) = before.map(|before| before.max(sent)).filter(|expected| *expected != voted_at) {
             return Err(format!("{pair:?} voted at {before:?} and {sent}: {voted_at} was kept, not {expected}"));
         }
-        let is_back = before != Some(voted_at) && !state.told.insert(voted_at);
+        if before != Some(voted_at) && state.cancelled.contains(&voted_at) {
+            return Err(format!("{pair:?} was recorded at {voted_at}, and that vote was cancelled"));
+        }
+        let was_doubtful = state.is_doubtful;
+        state.told.insert(voted_at);
         self.acknowledge(pair, node, voted_at, now);
-        self.pairs.entry(pair).and_modify(|state| state.live.iter_mut().for_each(|live| live.is_back = is_back));
+        // A later vote may come back yet.
+        self.pairs.entry(pair).and_modify(|state| state.is_doubtful |= was_doubtful);
         Ok(())
+    }
+
+    /// A vote out of the site's records was answered 422 `cancelled`: that very vote was taken away before.
+    pub(crate) fn refused_as_cancelled(&self, pair: Pair, sent: i64) -> Result<(), Violation> {
+        let is_possible = |state: &State| state.told.contains(&sent) || state.was_unsure;
+        if self.pairs.get(&pair).is_some_and(is_possible) {
+            return Ok(());
+        }
+        Err(format!("{pair:?} was refused as cancelled, and had no vote at {sent}"))
     }
 
     fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64, now: i64) {
@@ -171,13 +183,14 @@ impl Model {
         let state = self.pairs.entry(pair).or_default();
         let removed_until = self.removed_until.get(&pair.0).copied().unwrap_or_default();
         (state.is_doubtful, state.changed) = (now <= state.goes_until.max(removed_until), self.acknowledged);
-        state.live = Some(Live { voted_at, holders: BTreeSet::from([node]), is_forgotten: false, is_back: false });
+        (state.live, state.is_forgotten) = (Some(voted_at), false);
+        state.holders = BTreeSet::from([node]);
     }
 
     /// A vote of these was answered 409: one of them is in cooldown.
     pub(crate) fn refused(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
         let ends_s = self.cooldown_s + SLACK_S;
-        let is_cooling = |state: &State| state.live.as_ref().is_some_and(|live| now < live.voted_at + ends_s);
+        let is_cooling = |state: &State| state.live.is_some_and(|live| now < live + ends_s);
         let is_possible = |state: &State| state.is_doubtful || state.may_come || is_cooling(state);
         if pairs.iter().any(|pair| self.pairs.get(pair).is_some_and(is_possible)) {
             return Ok(());
@@ -199,32 +212,35 @@ impl Model {
     }
 
     /// A cancellation was answered 200, or 404 for there being none.
-    pub(crate) fn cancelled(&mut self, pair: Pair, was_there: bool, now: i64) -> Result<(), Violation> {
+    pub(crate) fn cancelled(&mut self, pair: Pair, node: usize, was_there: bool, now: i64) -> Result<(), Violation> {
         let cooldown_s = self.cooldown_s;
         let state = self.pairs.entry(pair).or_default();
-        let left_s = state.live.as_ref().map_or(i64::MIN, |live| live.voted_at + cooldown_s - now);
+        let left_s = state.live.map_or(i64::MIN, |live| live + cooldown_s - now);
         let is_possible =
             state.is_doubtful || if was_there { left_s > -SLACK_S || state.may_come } else { left_s < SLACK_S };
         if !is_possible {
             return Err(format!("the vote of {pair:?} was there: {was_there}, and it has {left_s} s left"));
         }
+        let (was_doubtful, is_certain) = (state.is_doubtful, was_there && !state.is_doubtful && !state.may_come);
+        state.cancelled.extend(state.live.filter(|_| is_certain));
         self.acknowledged += 1;
-        (state.live, state.is_doubtful, state.changed) = (None, false, self.acknowledged);
+        state.end(node, self.acknowledged);
+        // Another vote than the one that was meant may come back yet.
+        state.is_doubtful = was_doubtful;
         Ok(())
     }
 
-    /// The votes of a server went with it; `is_certain` where that was answered.
-    pub(crate) fn removed(&mut self, server: u32, is_certain: bool, now: i64) {
+    /// The votes of a server went with it; `by` is the node that said so, and `None` where nobody did.
+    pub(crate) fn removed(&mut self, server: u32, by: Option<usize>, now: i64) {
         self.acknowledged += 1;
         self.was_removed.insert(server);
-        if !is_certain {
+        if by.is_none() {
             self.removed_until.insert(server, now + DONE_WITHIN_S);
         }
         for (_, state) in self.pairs.iter_mut().filter(|((of, _), _)| *of == server) {
-            if is_certain {
-                (state.live, state.is_doubtful, state.changed) = (None, false, self.acknowledged);
-            } else {
-                state.is_doubtful = true;
+            match by {
+                Some(node) => state.end(node, self.acknowledged),
+                None => (state.is_doubtful, state.was_unsure) = (true, true),
             }
         }
     }
@@ -233,46 +249,34 @@ impl Model {
     /// more, and where it `forgets` it shows nothing of what it held.
     pub(crate) fn lost_node(&mut self, node: usize, forgets: bool) {
         for state in self.pairs.values_mut() {
-            let Some(live) = &mut state.live else { continue };
-            if forgets || live.is_forgotten {
-                live.holders.remove(&node);
+            if forgets || state.is_forgotten {
+                state.holders.remove(&node);
             }
-            state.is_doubtful |= live.is_forgotten && live.holders.is_empty();
+            state.is_doubtful |= state.is_forgotten && state.holders.is_empty();
         }
     }
 
     /// The store forgets what was acknowledged after `moment`; `reaching` are the nodes that reach it.
     pub(crate) fn forgotten_since(&mut self, moment: u64, reaching: &BTreeSet<usize>) {
         for state in self.pairs.values_mut().filter(|state| state.changed > moment) {
-            match &mut state.live {
-                Some(live) => {
-                    live.is_forgotten = true;
-                    live.holders = live.holders.intersection(reaching).copied().collect();
-                    state.is_doubtful |= live.holders.is_empty() || live.is_back;
-                }
-                // A cancellation is not made again.
-                None => state.is_doubtful = true,
-            }
+            // Earlier cancellations may have had other holders.
+            state.cancelled.clear();
+            state.forget(reaching);
         }
     }
 
     /// The store forgets every vote, and nothing of what was cancelled or removed.
     pub(crate) fn dropped(&mut self, reaching: &BTreeSet<usize>) {
-        for state in self.pairs.values_mut() {
-            let Some(live) = &mut state.live else { continue };
-            live.is_forgotten = true;
-            live.holders = live.holders.intersection(reaching).copied().collect();
-            state.is_doubtful |= live.holders.is_empty();
-        }
+        self.pairs.values_mut().filter(|state| state.live.is_some()).for_each(|state| state.forget(reaching));
     }
 
     /// What a node must say.
     pub(crate) fn claim(&self, pair: Pair, node: usize, now: i64) -> Claim {
         let Some(state) = self.pairs.get(&pair).filter(|state| state.was_tried) else { return Claim::NeverVoted };
-        match &state.live {
+        match state.live {
             _ if state.is_doubtful => Claim::Nothing,
-            Some(live) if live.holders.contains(&node) && now < live.voted_at + self.cooldown_s - SLACK_S => {
-                Claim::Cooling(live.voted_at)
+            Some(live) if state.holders.contains(&node) && now < live + self.cooldown_s - SLACK_S => {
+                Claim::Cooling(live)
             }
             _ => Claim::Nothing,
         }
@@ -284,25 +288,34 @@ impl Model {
         let mut wrong = Vec::new();
         for (pair, state) in &mut self.pairs {
             let found = found.get(pair).copied();
-            let live = state.live.as_ref().map(|live| live.voted_at);
-            let left_s = live.map_or(i64::MIN, |voted_at| voted_at + self.cooldown_s - now);
-            let expected = live.filter(|_| left_s > 0);
+            let left_s = state.live.map_or(i64::MIN, |live| live + self.cooldown_s - now);
+            let expected = state.live.filter(|_| left_s > 0);
             let has_come = state.may_come && expected.is_none();
             if !state.is_doubtful && !has_come && left_s.saturating_abs() > SLACK_S && found != expected {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
-            (state.is_doubtful, state.may_come) = (false, false);
-            state.live = found.map(|voted_at| Live {
-                voted_at,
-                holders: (0..nodes).collect(),
-                is_forgotten: false,
-                is_back: false,
-            });
+            (state.is_doubtful, state.may_come, state.is_forgotten) = (false, false, false);
+            (state.live, state.holders) = (found, (0..nodes).collect());
             state.told.extend(found);
         }
         let unknown = found.keys().filter(|pair| self.pairs.get(pair).is_none_or(|state| !state.was_tried));
         wrong.extend(unknown.map(|pair| format!("{pair:?} is in cooldown, and nobody voted")));
         if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
+    }
+}
+
+impl State {
+    /// The vote that counted is taken away, as this node has said.
+    fn end(&mut self, node: usize, acknowledged: u64) {
+        (self.live, self.is_doubtful, self.is_forgotten) = (None, false, false);
+        (self.changed, self.holders) = (acknowledged, BTreeSet::from([node]));
+    }
+
+    /// The store forgets what was acknowledged last.
+    fn forget(&mut self, reaching: &BTreeSet<usize>) {
+        self.is_forgotten = true;
+        self.holders = self.holders.intersection(reaching).copied().collect();
+        self.is_doubtful |= self.holders.is_empty();
     }
 }
 
@@ -334,8 +347,26 @@ mod tests {
     fn one_instant_is_told_once() {
         let (mut model, pair) = model();
         model.recorded(&[pair], 0, NOW, NOW..=NOW).expect("the first");
-        model.cancelled(pair, true, NOW).expect("it is there");
+        model.cancelled(pair, 0, true, NOW).expect("it is there");
         assert!(model.recorded(&[pair], 0, NOW, NOW..=NOW).is_err());
+        assert!(model.kept(pair, 0, (NOW, NOW), NOW).is_err(), "it was cancelled");
+        assert!(model.refused_as_cancelled(pair, NOW).is_ok());
+        assert!(model.refused_as_cancelled(pair, NOW - 1).is_err());
+    }
+
+    #[test]
+    fn a_cancellation_that_is_forgotten_comes_back_as_a_vote_does() {
+        let (mut model, pair) = model();
+        model.recorded(&[pair], 0, NOW, NOW..=NOW).expect("the first");
+        let before = model.moment();
+        model.cancelled(pair, 1, true, NOW).expect("it is there");
+        model.forgotten_since(before, &BTreeSet::from([0, 1]));
+        assert!(model.settled(&BTreeMap::from([(pair, NOW)]), 3, NOW).is_err(), "a node knows of the cancellation");
+        let before = model.moment();
+        model.recorded(&[pair], 0, NOW + 1, NOW..=NOW).expect("the second");
+        model.cancelled(pair, 1, true, NOW).expect("it is there");
+        model.forgotten_since(before, &BTreeSet::from([0]));
+        assert_eq!(model.settled(&BTreeMap::from([(pair, NOW + 1)]), 3, NOW), Ok(()), "no node knows of it");
     }
 
     #[test]

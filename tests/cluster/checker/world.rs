@@ -249,6 +249,7 @@ impl World {
         let Some(response) = self.send(node, &[pair], "/v1/votes?mode=record", &body) else { return Ok(()) };
         match response.status {
             200 | 201 => self.model.kept(pair, node, (sent, voted_at(&response)), now_unix())?,
+            422 if response.json()["error"] == "cancelled" => return self.model.refused_as_cancelled(pair, sent),
             404 if pair.0 == GOES => return Ok(()),
             503 => {
                 self.note_unavailable(&[pair], &response);
@@ -268,8 +269,8 @@ impl World {
         };
         let now = now_unix();
         match response.status {
-            200 => self.model.cancelled(pair, true, now)?,
-            404 if response.json()["error"] == "no_cooldown" => return self.model.cancelled(pair, false, now),
+            200 => self.model.cancelled(pair, node, true, now)?,
+            404 if response.json()["error"] == "no_cooldown" => return self.model.cancelled(pair, node, false, now),
             404 if pair.0 == GOES => return Ok(()),
             503 => {
                 if is_in_doubt(&response) {
@@ -337,9 +338,9 @@ impl World {
     fn remove(&mut self, node: usize) -> Result<(), Violation> {
         let Some(answered) = self.tell(node, "DELETE", &format!("/v1/servers/{GOES}"), None) else { return Ok(()) };
         match answered.map(|answer| answer.status) {
-            Some(200) => self.model.removed(GOES, true, now_unix()),
+            Some(200) => self.model.removed(GOES, Some(node), now_unix()),
             Some(404) => {}
-            None | Some(503) => self.model.removed(GOES, false, now_unix()),
+            None | Some(503) => self.model.removed(GOES, None, now_unix()),
             Some(other) => return Err(format!("the removal of server {GOES}: {other}")),
         }
         Ok(())

@@ -13,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tempfile::TempDir;
 
 const POLL: Duration = Duration::from_millis(2);
 /// A Redis, running or not.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// Gone with the engine.
-    folder: tempfile::TempDir,
+    folder: TempDir,
     port: u16,
     args: Vec<String>,
     environment: Vec<(String, String)>,
@@ -181,6 +182,21 @@ impl Engine {
         self.folder.path().join("appendonlydir")
     }
 
+    /// A copy of the append-only file. What is being appended meanwhile may be there in part: Redis cuts that off.
+    pub(crate) fn copy(&self) -> TempDir {
+        let copy = tempfile::tempdir().expect("a temporary folder");
+        copy_all(&self.appendonly_folder(), copy.path());
+        copy
+    }
+
+    /// Puts an older copy of the append-only file back, of a Redis that does not run.
+    pub(crate) fn put_back(&self, copy: &TempDir) {
+        assert!(self.child.is_none(), "it runs");
+        let files = self.appendonly_folder();
+        fs::remove_dir_all(&files).expect("the store's files can be removed");
+        copy_all(copy.path(), &files);
+    }
+
     /// A new connection.
     pub(crate) fn connect(&self) -> Redis {
         Redis::connect(self.addr())
@@ -217,6 +233,13 @@ impl Drop for Engine {
             eprintln!("--- the last words of Redis at {}:\n{}\n---", self.addr(), last.join("\n"));
         }
     }
+}
+
+/// Copies a folder.
+pub(crate) fn copy_all(from: &Path, to: &Path) {
+    let mut copy = Command::new("cp");
+    copy.arg("-r").arg("-T").arg(from).arg(to);
+    assert!(copy.status().expect("cp can be run").success(), "{} can be copied", from.display());
 }
 
 /// The server that all tests run on: Redis, or the Valkey that the environment names.

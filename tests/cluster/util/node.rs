@@ -85,6 +85,11 @@ impl Node {
         self.folder
     }
 
+    /// Its data directory.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     /// The process.
     pub(crate) fn server(&self) -> &Server {
         &self.server

@@ -1,16 +1,18 @@
 //! A TCP proxy in this process, in place of a bad network: it passes, it holds every byte back (a
-//! hole: the peers see silence), or it cuts (connections end, new ones end at once); and it can be
-//! long, so that what passes takes its time. Knows bytes only.
+//! hole: the peers see silence), it cuts (connections end, new ones end at once), or replies trickle. It can be
+//! long, so that what passes takes its time, and forget connections that are idle. Knows bytes only.
 
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Between two looks for a new connection.
 const POLL: Duration = Duration::from_millis(1);
+/// Between two bytes that trickle: less than a reader waits that has a deadline for each read.
+const TRICKLE: Duration = Duration::from_millis(900);
 
 /// What happens to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +22,8 @@ pub(crate) enum Mode {
     /// They wait, as in a network that loses every packet for a while. New connections are taken
     /// and hear nothing.
     Hole,
+    /// What the other side answers comes byte by byte.
+    Trickle,
     /// Connections end, now and at once when new.
     Cut,
     /// As `Cut`, and the proxy takes no more connections.
@@ -48,6 +52,8 @@ struct State {
     mode: Mode,
     /// What bytes take from one end to the other.
     delay: Duration,
+    /// A connection on which nothing passed for so long is forgotten: what comes on it is swallowed.
+    idle_max: Option<Duration>,
     /// Both ends of every connection that was not seen to end.
     open: Vec<TcpStream>,
 }
@@ -59,7 +65,8 @@ impl Proxy {
         // A thread that waits for a connection could not be told that it is over.
         listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
-        let state = Mutex::new(State { to: [to].into(), mode: Mode::Pass, delay: Duration::ZERO, open: Vec::new() });
+        let (delay, idle_max) = (Duration::ZERO, None);
+        let state = Mutex::new(State { to: [to].into(), mode: Mode::Pass, delay, idle_max, open: Vec::new() });
         let line = Arc::new(Line { state, changed: Condvar::new() });
         let accepting = spawn({
             let line = Arc::clone(&line);
@@ -88,6 +95,11 @@ impl Proxy {
         self.line.lock().delay = delay;
     }
 
+    /// Connections that are idle for so long are forgotten from now on.
+    pub(crate) fn set_idle_max(&self, idle_max: Duration) {
+        self.line.lock().idle_max = Some(idle_max);
+    }
+
     /// From now on.
     pub(crate) fn set(&self, mode: Mode) {
         let mut state = self.line.lock();
@@ -101,6 +113,20 @@ impl Proxy {
         drop(state);
         self.line.changed.notify_all();
     }
+}
+
+/// What passes on one connection.
+#[derive(Debug)]
+struct Track {
+    passed_at: Instant,
+    is_forgotten: bool,
+}
+
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    There,
+    Back,
 }
 
 impl State {
@@ -132,7 +158,7 @@ impl Line {
             match (mode, listener.accept()) {
                 (Mode::Over, _) => return,
                 (Mode::Cut, Ok(_)) => {}
-                (Mode::Pass | Mode::Hole, Ok((client, _))) => {
+                (Mode::Pass | Mode::Hole | Mode::Trickle, Ok((client, _))) => {
                     let line = Arc::clone(self);
                     spawn(move || line.join(client));
                 }
@@ -160,13 +186,14 @@ impl Line {
             state.open.extend(ends);
         }
         let halves = (client.try_clone().expect("a descriptor"), server.try_clone().expect("a descriptor"));
-        let line = Arc::clone(self);
-        spawn(move || line.pump(&server, &client));
-        self.pump(&halves.0, &halves.1);
+        let track = Arc::new(Mutex::new(Track { passed_at: Instant::now(), is_forgotten: false }));
+        let (line, track_back) = (Arc::clone(self), Arc::clone(&track));
+        spawn(move || line.pump(&server, &client, Way::Back, &track_back));
+        self.pump(&halves.0, &halves.1, Way::There, &track);
     }
 
     /// Carries bytes one way until that way ends; the end passes as the bytes do.
-    fn pump(&self, mut from: &TcpStream, mut to: &TcpStream) {
+    fn pump(&self, mut from: &TcpStream, to: &TcpStream, way: Way, track: &Mutex<Track>) {
         let mut bytes = vec![0; 64 * 1024];
         loop {
             let count = from.read(&mut bytes).unwrap_or(0);
@@ -174,7 +201,10 @@ impl Line {
             if !self.wait_for_pass() || count == 0 {
                 break;
             }
-            if to.write_all(&bytes[..count]).is_err() {
+            if self.is_forgotten(track) {
+                continue;
+            }
+            if self.write(to, &bytes[..count], way).is_err() {
                 break;
             }
         }
@@ -183,9 +213,29 @@ impl Line {
         let _ = from.shutdown(Shutdown::Read);
     }
 
+    /// Whether the connection was idle for too long, before this or now.
+    fn is_forgotten(&self, track: &Mutex<Track>) -> bool {
+        let idle_max = self.lock().idle_max;
+        let mut track = track.lock().expect("nobody panics with it");
+        track.is_forgotten |= idle_max.is_some_and(|idle_max| track.passed_at.elapsed() > idle_max);
+        track.passed_at = Instant::now();
+        track.is_forgotten
+    }
+
+    fn write(&self, mut to: &TcpStream, bytes: &[u8], way: Way) -> io::Result<()> {
+        let mut rest = bytes;
+        while way == Way::Back && rest.len() > 1 && self.lock().mode == Mode::Trickle {
+            to.write_all(&rest[..1])?;
+            rest = &rest[1..];
+            let waited = self.changed.wait_timeout_while(self.lock(), TRICKLE, |state| state.mode == Mode::Trickle);
+            drop(waited.expect("nobody panics with it"));
+        }
+        to.write_all(rest)
+    }
+
     /// Waits out a hole; whether bytes may pass.
     fn wait_for_pass(&self) -> bool {
         let state = self.changed.wait_while(self.lock(), |state| state.mode == Mode::Hole);
-        state.expect("nobody panics with it").mode == Mode::Pass
+        matches!(state.expect("nobody panics with it").mode, Mode::Pass | Mode::Trickle)
     }
 }
