@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
 use super::address::StoreAddress;
 use super::entry::{number, text};
@@ -38,18 +38,11 @@ pub struct Initialised {
 /// # Errors
 /// Either kind; also where a function refuses.
 pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreAnswer, LinkError> {
-    let reply = link.ask(&command(question))?;
+    let reply = link.ask(&question.command())?;
     match StoreAnswer::read(question, &reply) {
         StoreAnswer { reply: StoreReply::Refused(refusal), .. } => Err(link.refused(&refusal.text)),
         answer => Ok(answer),
     }
-}
-
-/// A question as a command.
-pub(super) fn command(question: &StoreQuestion) -> Cmd {
-    let mut command = Cmd::new();
-    command.arg(question.words());
-    command
 }
 
 /// Opens the store for this version's functions. They are loaded only where no other version has made the keys: a store of an
@@ -280,7 +273,7 @@ impl Filling {
             // No node follows a store while it is filled: what comes late belongs there too, and no entry has to be held.
             let (store, last, bits) = (self.ids[0].clone(), Last::default(), random::number().cast_signed());
             let terms = Terms { store, until_ms: None, last, bits };
-            command(&StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms))
+            StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms).command()
         });
         let (replies, lost) = self.primary.link.ask_all(questions);
         for (reply, (server, facts)) in replies.into_iter().zip(&calls) {
