@@ -59,7 +59,7 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 }
 
 /// What a store says that it is.
-struct Held {
+struct HeldMeta {
     /// Empty where it is none.
     store: String,
     schema: String,
@@ -67,15 +67,17 @@ struct Held {
     prefix: u64,
 }
 
-fn held(link: &mut StoreLink) -> Result<Held, LinkError> {
+fn held(link: &mut StoreLink) -> Result<HeldMeta, LinkError> {
     match ask(link, &StoreQuestion::Meta)?.reply {
-        StoreReply::Meta { store, schema, cooldown_s, prefix, .. } => Ok(Held { store, schema, cooldown_s, prefix }),
+        StoreReply::Meta { store, schema, cooldown_s, prefix, .. } => {
+            Ok(HeldMeta { store, schema, cooldown_s, prefix })
+        }
         _ => Err(link.strange("a cooldown")),
     }
 }
 
 /// Of a schema that this version does not know nothing is written.
-fn require_schema(link: &StoreLink, held: &Held) -> Result<(), LinkError> {
+fn require_schema(link: &StoreLink, held: &HeldMeta) -> Result<(), LinkError> {
     if held.store.is_empty() {
         return Ok(());
     }
@@ -99,7 +101,7 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefi
     let held = held(&mut primary.link)?;
     // A script that runs this before each node gets as far as the node that takes the store over.
     if !held.store.is_empty() && held.schema == SCHEMA_BEFORE {
-        let Held { store, cooldown_s, prefix, .. } = held;
+        let HeldMeta { store, cooldown_s, prefix, .. } = held;
         let prefix = read_prefix(prefix).ok_or_else(|| primary.link.strange("a prefix"))?;
         return Ok(Initialised { is_new: false, store, cooldown_s, prefix });
     }

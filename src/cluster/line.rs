@@ -12,7 +12,7 @@ use super::bulk_reader;
 use super::entry::number;
 use super::keys;
 use super::link::{LinkError, StoreLink};
-use super::node::NodeLine;
+use super::node::output::NodeLine;
 use super::primary::{Look, Primary};
 use super::socket::SocketCloser;
 use super::wire::answer::{Done, StoreAnswer, StoreReply};

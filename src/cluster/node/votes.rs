@@ -2,7 +2,8 @@
 
 use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
-use super::{NodeLine, NodeMachine, NodeStanding, Output, UnseenEntry};
+use super::output::{NodeLine, NodeStanding, Output};
+use super::{NodeMachine, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
