@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use redis::{Cmd, Value, cmd};
+use redis::{Value, cmd};
 
 use super::address::StoreAddress;
 use super::entry::{number, text};
@@ -38,18 +38,11 @@ pub struct Initialised {
 /// # Errors
 /// Either kind; also where a function refuses.
 pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreAnswer, LinkError> {
-    let reply = link.ask(&command(question))?;
+    let reply = link.ask(&question.command())?;
     match StoreAnswer::read(question, &reply) {
         StoreAnswer { reply: StoreReply::Refused(refusal), .. } => Err(link.refused(&refusal.text)),
         answer => Ok(answer),
     }
-}
-
-/// A question as a command.
-pub(super) fn command(question: &StoreQuestion) -> Cmd {
-    let mut command = Cmd::new();
-    command.arg(question.words());
-    command
 }
 
 /// Opens the store for this version's functions. They are loaded only where no other version has made the keys: a store of an
@@ -66,7 +59,7 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
 }
 
 /// What a store says that it is.
-struct Held {
+struct HeldMeta {
     /// Empty where it is none.
     store: String,
     schema: String,
@@ -74,15 +67,17 @@ struct Held {
     prefix: u64,
 }
 
-fn held(link: &mut StoreLink) -> Result<Held, LinkError> {
+fn held(link: &mut StoreLink) -> Result<HeldMeta, LinkError> {
     match ask(link, &StoreQuestion::Meta)?.reply {
-        StoreReply::Meta { store, schema, cooldown_s, prefix, .. } => Ok(Held { store, schema, cooldown_s, prefix }),
+        StoreReply::Meta { store, schema, cooldown_s, prefix, .. } => {
+            Ok(HeldMeta { store, schema, cooldown_s, prefix })
+        }
         _ => Err(link.strange("a cooldown")),
     }
 }
 
 /// Of a schema that this version does not know nothing is written.
-fn require_schema(link: &StoreLink, held: &Held) -> Result<(), LinkError> {
+fn require_schema(link: &StoreLink, held: &HeldMeta) -> Result<(), LinkError> {
     if held.store.is_empty() {
         return Ok(());
     }
@@ -106,7 +101,7 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefi
     let held = held(&mut primary.link)?;
     // A script that runs this before each node gets as far as the node that takes the store over.
     if !held.store.is_empty() && held.schema == SCHEMA_BEFORE {
-        let Held { store, cooldown_s, prefix, .. } = held;
+        let HeldMeta { store, cooldown_s, prefix, .. } = held;
         let prefix = read_prefix(prefix).ok_or_else(|| primary.link.strange("a prefix"))?;
         return Ok(Initialised { is_new: false, store, cooldown_s, prefix });
     }
@@ -280,7 +275,7 @@ impl Filling {
             // No node follows a store while it is filled: what comes late belongs there too, and no entry has to be held.
             let (store, last, bits) = (self.ids[0].clone(), Last::default(), random::number().cast_signed());
             let terms = Terms { store, until_ms: None, last, bits };
-            command(&StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms))
+            StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms).command()
         });
         let (replies, lost) = self.primary.link.ask_all(questions);
         for (reply, (server, facts)) in replies.into_iter().zip(&calls) {

@@ -5,20 +5,32 @@ use std::io::{BufRead, Read};
 
 use super::entry;
 use super::link::{LinkError, StoreLink};
+use super::wire::answer::{StoreAnswer, StoreReply};
 use crate::vote::address::VoterAddress;
+use crate::vote::time::UnixSeconds;
 
 /// Longest text of a number or a length, with its line end.
 const LINE_BYTES_MAX: u64 = 64;
 
-/// Reads one reply: votes, each an address and its second. Gives what the store says where it refuses.
+/// Votes after which it is told that a long reply comes on.
+const PROGRESS_VOTES: usize = 65_536;
+
+/// Reads the reply to one [`StoreQuestion::Votes`](super::wire::question::StoreQuestion::Votes), or that the store refuses it.
 ///
 /// # Errors
 /// [`LinkError::Lost`]
-pub fn votes(link: &mut StoreLink, visit: &mut dyn FnMut(VoterAddress, u32)) -> Result<Option<String>, LinkError> {
+pub fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
     let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
-    match read_pairs(link.unread(), address, visit) {
-        Ok(()) => Ok(None),
-        Err(ReadError::Refusal(line)) => Ok(Some(String::from_utf8_lossy(&line[1..]).into_owned())),
+    let mut votes: Vec<(VoterAddress, UnixSeconds)> = Vec::new();
+    let read = read_pairs(link.unread(), address, &mut |address, voted_at| {
+        votes.push((address, UnixSeconds(voted_at)));
+        if votes.len().is_multiple_of(PROGRESS_VOTES) {
+            progress();
+        }
+    });
+    match read {
+        Ok(()) => Ok(StoreAnswer { now_ms: None, reply: StoreReply::Votes(votes) }),
+        Err(ReadError::Refusal(line)) => Ok(StoreAnswer::of_error(String::from_utf8_lossy(&line[1..]).into_owned())),
         Err(ReadError::Io(error)) => Err(link.lost(&error)),
         Err(ReadError::Form) => Err(link.strange("a list of votes")),
     }

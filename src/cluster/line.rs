@@ -12,22 +12,18 @@ use super::bulk_reader;
 use super::entry::number;
 use super::keys;
 use super::link::{LinkError, StoreLink};
-use super::node::NodeLine;
+use super::node::output::NodeLine;
 use super::primary::{Look, Primary};
 use super::socket::SocketCloser;
 use super::wire::answer::{Done, StoreAnswer, StoreReply};
 use super::wire::question::StoreQuestion;
 use crate::clock::Clock;
-use crate::vote::address::VoterAddress;
-use crate::vote::time::UnixSeconds;
 
 /// The machine gives a connection up before; this is for what it does not wait for.
 const TIMEOUT: Duration = Duration::from_secs(30);
 /// The pause after entries have come. Every entry wakes every node: a moment's rest lets several come together,
 /// and leaves the store time for votes.
 const NAP: Duration = Duration::from_millis(1);
-/// Votes after which it is told that a long reply comes on.
-const PROGRESS_VOTES: usize = 65_536;
 
 /// What a line is to do. Each connection has a number, so that what belongs to an earlier one is known.
 pub(super) enum LineOrder {
@@ -170,7 +166,7 @@ impl Line {
         let asked_us = self.clock.now().monotonic_us;
         let mut packed = Vec::new();
         for question in questions {
-            packed_command(&question.words()).write_packed_command(&mut packed);
+            question.command().write_packed_command(&mut packed);
         }
         let is_change = |question: &StoreQuestion| matches!(question, StoreQuestion::Change(..));
         // What is given back is written by every node that knows it, and needs no confirmation.
@@ -219,18 +215,11 @@ impl Line {
         link: &mut StoreLink,
         question: &StoreQuestion,
     ) -> Result<StoreAnswer, LinkError> {
-        if !matches!(question, StoreQuestion::Votes(..)) {
-            return Ok(StoreAnswer::read(question, &link.read_value()?));
+        if matches!(question, StoreQuestion::Votes(..)) {
+            bulk_reader::votes(link, &|| self.learnt(connection, Learnt::Progressed))
+        } else {
+            Ok(StoreAnswer::read(question, &link.read_value()?))
         }
-        let mut votes: Vec<(VoterAddress, UnixSeconds)> = Vec::new();
-        let refusal = bulk_reader::votes(link, &mut |address, voted_at| {
-            votes.push((address, UnixSeconds(voted_at)));
-            if votes.len().is_multiple_of(PROGRESS_VOTES) {
-                self.learnt(connection, Learnt::Progressed);
-            }
-        })?;
-        let read = || StoreAnswer { now_ms: None, reply: StoreReply::Votes(votes) };
-        Ok(refusal.map_or_else(read, StoreAnswer::of_error))
     }
 
     /// Whether a replica holds these changes. Newer stores confirm only what was written on this connection: where a vote
@@ -258,16 +247,10 @@ impl Line {
     fn touch(&self) -> Cmd {
         let now = self.clock.now();
         let place = format!("{}.{:06}", now.wall.0, now.monotonic_us % 1_000_000);
-        packed_command(&["ZADD", keys::GONE, &place, "touched"])
+        let mut command = cmd("ZADD");
+        command.arg(keys::GONE).arg(place).arg("touched");
+        command
     }
-}
-
-fn packed_command(words: &[impl AsRef<str>]) -> Cmd {
-    let mut command = Cmd::new();
-    for word in words {
-        command.arg(word.as_ref());
-    }
-    command
 }
 
 /// Waits for a replica to hold what was written before on the connection.

@@ -4,7 +4,6 @@ use super::address::StoreAddress;
 use super::admin;
 use super::bulk_reader;
 use super::digest::Digest;
-use super::keys;
 use super::link::{LinkError, StoreLink, TIMEOUT};
 use super::node::bounds::Bounds;
 use super::node::reading::{ReadingProgress, StateReading};
@@ -149,15 +148,11 @@ fn read_whole(
         let is_reading_votes = reading.is_reading_votes();
         if is_reading_votes {
             let mut packed = Vec::new();
-            questions.iter().for_each(|question| admin::command(question).write_packed_command(&mut packed));
+            questions.iter().for_each(|question| question.command().write_packed_command(&mut packed));
             link.send(&packed)?;
         }
         for question in questions {
-            let reply = if is_reading_votes {
-                read_votes(link, &question, &mut reading.unreadable)?
-            } else {
-                ask(link, &question)?
-            };
+            let reply = if is_reading_votes { bulk_reader::votes(link, &|| {})?.reply } else { ask(link, &question)? };
             match reading.take(reply, &BOUNDS, cooldown, now) {
                 ReadingProgress::More | ReadingProgress::Of(..) => {}
                 ReadingProgress::Whole => return Ok(Some(reading)),
@@ -166,18 +161,4 @@ fn read_whole(
             }
         }
     }
-}
-
-/// The votes of a server, which were asked for. Those under a key of another type are none.
-fn read_votes(
-    link: &mut StoreLink,
-    question: &StoreQuestion,
-    unreadable: &mut Vec<String>,
-) -> Result<StoreReply, LinkError> {
-    let mut votes = Vec::new();
-    if let Some(why) = bulk_reader::votes(link, &mut |address, at| votes.push((address, UnixSeconds(at))))? {
-        let key = if let StoreQuestion::Votes(server, _) = question { keys::claims(*server) } else { String::new() };
-        unreadable.push(format!("{why}: {key}; put the key right, or UNLINK it"));
-    }
-    Ok(StoreReply::Votes(votes))
 }

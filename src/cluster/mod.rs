@@ -51,7 +51,8 @@ pub mod wire;
 use address::StoreAddress;
 use line::Line;
 use node::bounds::Bounds;
-use node::{NodeLine, NodeMachine, Start};
+use node::output::NodeLine;
+use node::{NodeMachine, Start};
 use recorder::{LineEnd, NodeMessage, NodeRecorder, RecorderParts};
 use view::ClusterView;
 

@@ -37,7 +37,7 @@ fn token(text: &str) -> Token {
 
 /// The address of the `nth` voter: of seven one has an IPv6 network.
 fn voter(nth: u32) -> VoterAddress {
-    if nth % 7 == 0 { VoterAddress::V6(Ipv6Network(nth.into())) } else { VoterAddress::V4(Ipv4(nth)) }
+    if nth.is_multiple_of(7) { VoterAddress::V6(Ipv6Network(nth.into())) } else { VoterAddress::V4(Ipv4(nth)) }
 }
 
 /// Its vote.

@@ -1,8 +1,9 @@
 //! A node's process in the world: the machine, what it shows, and what it keeps over a restart.
 
 use vote_status::cluster::node::bounds::Bounds;
-use vote_status::cluster::node::{NodeLine, changes::WantedChange};
-use vote_status::cluster::node::{NodeMachine, Output, Start};
+use vote_status::cluster::node::changes::WantedChange;
+use vote_status::cluster::node::output::{NodeLine, Output};
+use vote_status::cluster::node::{NodeMachine, Start};
 use vote_status::cluster::state::FullState;
 use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::vote::directory::Snapshot;

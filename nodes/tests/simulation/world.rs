@@ -10,7 +10,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use vote_status::cluster::node::bounds::Bounds;
 use vote_status::cluster::node::changes::WantedChange;
-use vote_status::cluster::node::{NodeLine, Note, Output};
+use vote_status::cluster::node::output::{NodeLine, Note, Output};
 use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::cluster::wire::question::StoreQuestion;
 use vote_status::vote::ipv6::Ipv6Prefix;

@@ -2,8 +2,9 @@
 
 use super::connection::Asked;
 use super::giving::Batch;
+use super::output::{NodeLine, Note, Output, Unfit};
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
-use super::{FeedPhase, NodeLine, NodeMachine, Note, Output, Unfit};
+use super::{FeedPhase, NodeMachine};
 use crate::cluster::keys::{SCHEMA, is_filling};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Entry, LogItem, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};

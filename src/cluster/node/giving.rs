@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
+use super::NodeMachine;
+use super::output::{Note, Output};
 use super::share::Share;
-use super::{NodeMachine, Note, Output};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, Given, RefusalKind, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};

@@ -2,7 +2,8 @@
 
 use super::bounds::Bounds;
 use super::changes::{ChangeOutcome, WantedChange, WantedServer};
-use super::{NodeLine, NodeMachine, NodeStanding, Output, Start};
+use super::output::{NodeLine, NodeStanding, Output};
+use super::{NodeMachine, Start};
 use crate::cluster::entry::EntryId;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{

@@ -2,7 +2,8 @@
 
 use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
-use super::{NodeLine, NodeMachine, NodeStanding, Output, UnseenEntry};
+use super::output::{NodeLine, NodeStanding, Output};
+use super::{NodeMachine, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
@@ -80,8 +81,10 @@ impl NodeMachine {
         while let Some((caller, pending)) =
             self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
         {
-            let (caller, is_called) = (*caller, pending.is_called());
-            self.end(caller, if is_called { ChangeOutcome::Silent } else { unavailable(NO_ANSWER) });
+            let (caller, is_called, is_vote) = (*caller, pending.is_called(), pending.is_vote());
+            let why = || self.refusal(is_vote, now_ms).unwrap_or_else(|| NO_ANSWER.to_owned());
+            let outcome = if is_called { ChangeOutcome::Silent } else { ChangeOutcome::Unavailable(why()) };
+            self.end(caller, outcome);
         }
         self.queued.retain(|caller| self.pending.contains_key(caller));
     }

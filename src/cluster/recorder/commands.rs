@@ -42,12 +42,12 @@ struct UnderWay {
 struct Part {
     command: u64,
     index: usize,
-    wanted: Wanted,
+    wanted: WantedAnswer,
     is_confirmed: bool,
 }
 
 /// What the answer to a part needs besides its outcome.
-enum Wanted {
+enum WantedAnswer {
     /// Its addresses as the caller and as the store know them.
     Vote(Voter, Vec<VoterAddress>),
     Cancel,
@@ -177,32 +177,32 @@ fn is_change(reply: &Reply) -> bool {
 enum Planned {
     /// Nothing: this is its answer.
     Known(Reply),
-    Change(WantedChange, Wanted),
+    Change(WantedChange, WantedAnswer),
 }
 
 fn plan(command: Command, cooldowns: &CooldownView, now: UnixSeconds) -> Vec<Planned> {
     match command {
         Command::Votes(votes, mode) => votes.into_iter().map(|vote| plan_vote(vote, mode, cooldowns, now)).collect(),
         Command::Cancel(server, address) => {
-            vec![Planned::Change(WantedChange::Cancel(server, cooldowns.voter(address)), Wanted::Cancel)]
+            vec![Planned::Change(WantedChange::Cancel(server, cooldowns.voter(address)), WantedAnswer::Cancel)]
         }
         Command::CancelAll(address) => {
             let address = cooldowns.voter(address);
             // What the parts are counted onto.
             let mut parts = vec![Planned::Known(Reply::CancelledAll(0))];
             let held = cooldowns.find(|pair| pair.address == address);
-            parts.extend(
-                held.into_iter()
-                    .map(|held| Planned::Change(WantedChange::Cancel(held.pair.server, address), Wanted::Cancel)),
-            );
+            parts
+                .extend(held.into_iter().map(|held| {
+                    Planned::Change(WantedChange::Cancel(held.pair.server, address), WantedAnswer::Cancel)
+                }));
             parts
         }
         Command::Servers(servers, tokens) => servers.into_iter().map(|server| plan_server(server, tokens)).collect(),
         Command::Rotate(server) => {
-            let planned = |token| Planned::Change(WantedChange::Rotate(server, token), Wanted::List(None));
+            let planned = |token| Planned::Change(WantedChange::Rotate(server, token), WantedAnswer::List(None));
             vec![generate_token().map_or_else(not_generated, planned)]
         }
-        Command::Remove(server) => vec![Planned::Change(WantedChange::Remove(server), Wanted::Remove)],
+        Command::Remove(server) => vec![Planned::Change(WantedChange::Remove(server), WantedAnswer::Remove)],
         // The recorder answers it itself: it never comes here.
         Command::Digest => Vec::new(),
     }
@@ -223,7 +223,7 @@ fn plan_vote(vote: Vote, mode: Mode, cooldowns: &CooldownView, now: UnixSeconds)
         Mode::Cast => WantedChange::Cast(server, addresses.clone()),
         Mode::Record => WantedChange::Record(server, voted_at.unwrap_or(now), addresses.clone()),
     };
-    Planned::Change(change, Wanted::Vote(voter, addresses))
+    Planned::Change(change, WantedAnswer::Vote(voter, addresses))
 }
 
 fn plan_server(server: NewServer, tokens: Tokens) -> Planned {
@@ -232,10 +232,10 @@ fn plan_server(server: NewServer, tokens: Tokens) -> Planned {
     // Where a listed server keeps its token, the one that is said is for a new one only.
     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
     let change = WantedChange::List { server, said, spare, bits: random::number() };
-    Planned::Change(change, Wanted::List(kept))
+    Planned::Change(change, WantedAnswer::List(kept))
 }
 
-impl Wanted {
+impl WantedAnswer {
     fn reply(self, outcome: ChangeOutcome, is_confirmed: bool, cooldown: Cooldown) -> Reply {
         match outcome {
             ChangeOutcome::Unavailable(_) => Reply::StoreUnavailable,

@@ -13,27 +13,25 @@ use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::address::Host;
-use super::digest::{Digest, NodeDigest};
-use super::identity;
-use super::line::{Learnt, LineAnswer, LineNews, LineOrder};
-use super::link::LinkError;
-use super::node::{NodeLine, NodeMachine, Note, Output, Unfit};
-use super::offset;
-use super::primary::Look;
-use super::reason::{Reason, RebuildCause};
-use super::socket::SocketCloser;
-use super::state::{self, FullState, RemovedVotes};
-use super::status::NodeStatus;
-use super::wire::answer::StoreReply;
 use crate::clock::Clock;
 use crate::cluster::STANDSTILL_MAX_US;
+use crate::cluster::digest::{Digest, NodeDigest};
+use crate::cluster::identity;
+use crate::cluster::line::{Learnt, LineAnswer, LineNews, LineOrder};
+use crate::cluster::node::NodeMachine;
 use crate::cluster::node::changes::ChangeOutcome;
+use crate::cluster::node::output::{NodeLine, Output};
+use crate::cluster::offset;
+use crate::cluster::primary::Look;
+use crate::cluster::reason::{Reason, RebuildCause};
+use crate::cluster::state::{self, FullState, RemovedVotes};
+use crate::cluster::status::NodeStatus;
+use crate::cluster::wire::answer::StoreReply;
 use crate::readiness::Readiness;
 use crate::recorder::command::{Command, Reply};
 use crate::recorder::live_state::LiveState;
@@ -45,11 +43,13 @@ use crate::vote::lines::Shown;
 use crate::vote::settings::Settings;
 
 mod commands;
+mod line_end;
 mod notes;
 mod watched;
 
 use commands::{Commands, DecidedCommand};
-use notes::{MEANWHILE, NOT_READY, WITHOUT_VOTES};
+pub(super) use line_end::LineEnd;
+use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
 
 /// Messages that are taken in one round.
@@ -68,32 +68,6 @@ pub(super) enum NodeMessage {
     Request(Request),
     News(LineNews),
     NoMoreRequests,
-}
-
-/// One of the two connections, as the recorder knows it.
-pub(super) struct LineEnd {
-    orders: Sender<LineOrder>,
-    /// The number of the connection that is there or being made. What is told of another one is of no use any more.
-    connection: u64,
-    closer: Option<SocketCloser>,
-    /// Where it leads, or led last.
-    host: Option<Host>,
-}
-
-impl LineEnd {
-    pub(super) const fn new(orders: Sender<LineOrder>) -> Self {
-        Self { orders, connection: 0, closer: None, host: None }
-    }
-
-    fn order(&self, order: LineOrder) {
-        // A line ends before the recorder only where it breaks, which ends the process.
-        let _ended = self.orders.send(order);
-    }
-
-    fn close(&mut self) {
-        self.connection += 1;
-        self.closer.take().into_iter().for_each(SocketCloser::close);
-    }
 }
 
 /// What a recorder is made of.
@@ -491,112 +465,6 @@ impl NodeRecorder {
             log::warn!("cannot keep the store's id in {why}; a restart will follow any store");
         }
         let _first = self.status.store.set(store);
-    }
-
-    fn note_lost(&mut self, line: NodeLine, error: &LinkError) {
-        let now_ms = self.now_ms();
-        match line {
-            NodeLine::Feed => {
-                self.status.feed_failures.add(1);
-                if let LinkError::Refused(Reason::Unfit, why) = error {
-                    self.loaded.get_or_insert(Err(StoreError::Unusable(why.clone())));
-                }
-                let meanwhile = if self.machine.is_loaded() { MEANWHILE } else { NOT_READY };
-                self.status.feed_reason.note(Some(error), now_ms, meanwhile);
-            }
-            NodeLine::Votes => {
-                self.status.submitter_failures.add(1);
-                self.status.votes_reason.note(Some(error), now_ms, WITHOUT_VOTES);
-            }
-        }
-    }
-
-    fn note_unfit(&mut self, why: &Unfit) {
-        let own = self.status.store.get().map(String::as_str);
-        let host = self.lines[NodeLine::Feed as usize].host.as_ref();
-        let error = notes::unfit(why, host, own, self.settings, &self.id_path);
-        self.note_lost(NodeLine::Feed, &error);
-    }
-
-    fn note(&mut self, note: Note) {
-        let host = |line: NodeLine| self.lines[line as usize].host.as_ref();
-        let store = notes::at(host(NodeLine::Feed));
-        match note {
-            Note::Late(line) => {
-                let error = notes::late(host(line));
-                self.note_lost(line, &error);
-            }
-            Note::Unfit(why) => self.note_unfit(&why),
-            Note::Read(cause, owed) => {
-                let now_ms = self.now_ms();
-                self.status.rebuilds[cause as usize].add(1);
-                let took_ms = now_ms - self.reading_since_ms.take().unwrap_or(now_ms);
-                let (label, owes) =
-                    (cause.label(), if owed > 0 { "; what it has lost is given back to it" } else { "" });
-                log::info!("the state was read from the store in {took_ms} ms ({label}){owes}");
-                self.status.feed_reason.note(None, now_ms, MEANWHILE);
-            }
-            Note::Unreadable(what) => {
-                log::error!(
-                    "{what} cannot be read at {store}, and its votes are not shown; put the key right, or UNLINK it"
-                );
-            }
-            Note::Strange(id) => {
-                if self.status.strange.get() == 0 {
-                    log::error!(
-                        "STRANGE entry {id} in the log of {store}: another program wrote it; the node skips such entries, find that program"
-                    );
-                }
-                self.status.strange.add(1);
-            }
-            Note::Given(stands, gone) => {
-                self.status.restored.add(stands as u64);
-                self.status.not_restored.add(gone as u64);
-            }
-            Note::GivenBack => {
-                let (restored, refused) = (self.status.restored.get(), self.status.not_restored.get());
-                log::info!(
-                    "what the store had lost is given back: {restored} facts taken and {refused} refused since the start"
-                );
-            }
-            Note::Refused(why) => {
-                let owed = self.machine.owed_len();
-                log::error!(
-                    "lost votes cannot be given back yet: {store} refuses: {why}; {owed} votes and servers are known to nodes alone, and lost with the last of them: do not restart this node"
-                );
-            }
-            Note::SetAside(server, why) => log::error!(
-                "the votes of server {server} cannot be given back to {store}: {why}; put the key right, or UNLINK it"
-            ),
-            Note::Waits => log::info!(
-                "votes wait until the other nodes have given back what {store} may have lost, 5 s at most for each that does not answer"
-            ),
-            Note::WaitIsOver => log::info!("the other nodes have given back what they knew: votes are taken"),
-            Note::StoodStill(ms) => {
-                log::warn!("this process stood still for {ms} ms: changes that were sent meanwhile are answered 503");
-            }
-        }
-    }
-
-    /// Says where the node stands.
-    fn show_standing(&mut self) {
-        let now = self.clock.now();
-        let is_following = self.machine.is_following();
-        if self.machine.is_at_end() {
-            self.status.fresh_at_us.set(self.log_asked_us);
-        }
-        if is_following {
-            self.reading_since_ms = None;
-        } else if self.machine.is_reading() {
-            self.reading_since_ms.get_or_insert(now.monotonic_ms);
-        }
-        let last = self.machine.position();
-        self.status.set_position(last.n, last.id);
-        self.status.owed.set(self.machine.owed_len() as u64);
-        self.status.set_following(is_following);
-        self.status.set_refusal(self.machine.refusal(true, now.monotonic_ms));
-        let staleness_ms = self.status.staleness_us(now.monotonic_us) / 1_000;
-        self.readiness.set_stale(self.stale_max_ms.is_some_and(|max_ms| staleness_ms > max_ms));
     }
 
     /// The digest of all that is viewed, and of which moment.

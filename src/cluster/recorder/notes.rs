@@ -1,26 +1,138 @@
-//! What the log says of a node and its store.
+//! What the log and the status say of a node and its store.
 
+use std::path::Path;
+
+use super::NodeRecorder;
 use crate::cluster::address::Host;
 use crate::cluster::keys::{self, SCHEMA};
 use crate::cluster::link::{LinkError, refusal};
-use crate::cluster::node::Unfit;
+use crate::cluster::node::output::{NodeLine, Note, Unfit};
 use crate::cluster::reason::Reason;
+use crate::store::StoreError;
 use crate::vote::settings::Settings;
 
 /// What the log says of status requests while the store fails.
 pub(super) const MEANWHILE: &str = "status requests are answered by what is known";
 /// The same before the first state.
-pub(super) const NOT_READY: &str = "status requests are answered 503";
+const NOT_READY: &str = "status requests are answered 503";
 /// What the log says of votes while the store is given none.
 pub(super) const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
+impl NodeRecorder {
+    /// Says where the node stands.
+    pub(super) fn show_standing(&mut self) {
+        let now = self.clock.now();
+        let is_following = self.machine.is_following();
+        if self.machine.is_at_end() {
+            self.status.fresh_at_us.set(self.log_asked_us);
+        }
+        if is_following {
+            self.reading_since_ms = None;
+        } else if self.machine.is_reading() {
+            self.reading_since_ms.get_or_insert(now.monotonic_ms);
+        }
+        let last = self.machine.position();
+        self.status.set_position(last.n, last.id);
+        self.status.owed.set(self.machine.owed_len() as u64);
+        self.status.set_following(is_following);
+        self.status.set_refusal(self.machine.refusal(true, now.monotonic_ms));
+        let staleness_ms = self.status.staleness_us(now.monotonic_us) / 1_000;
+        self.readiness.set_stale(self.stale_max_ms.is_some_and(|max_ms| staleness_ms > max_ms));
+    }
+
+    pub(super) fn note_lost(&mut self, line: NodeLine, error: &LinkError) {
+        let now_ms = self.now_ms();
+        match line {
+            NodeLine::Feed => {
+                self.status.feed_failures.add(1);
+                if let LinkError::Refused(Reason::Unfit, why) = error {
+                    self.loaded.get_or_insert(Err(StoreError::Unusable(why.clone())));
+                }
+                let meanwhile = if self.machine.is_loaded() { MEANWHILE } else { NOT_READY };
+                self.status.feed_reason.note(Some(error), now_ms, meanwhile);
+            }
+            NodeLine::Votes => {
+                self.status.submitter_failures.add(1);
+                self.status.votes_reason.note(Some(error), now_ms, WITHOUT_VOTES);
+            }
+        }
+    }
+
+    fn note_unfit(&mut self, why: &Unfit) {
+        let own = self.status.store.get().map(String::as_str);
+        let host = self.lines[NodeLine::Feed as usize].host.as_ref();
+        let error = unfit(why, host, own, self.settings, &self.id_path);
+        self.note_lost(NodeLine::Feed, &error);
+    }
+
+    pub(super) fn note(&mut self, note: Note) {
+        let host = |line: NodeLine| self.lines[line as usize].host.as_ref();
+        let store = at(host(NodeLine::Feed));
+        match note {
+            Note::Late(line) => {
+                let error = late(host(line));
+                self.note_lost(line, &error);
+            }
+            Note::Unfit(why) => self.note_unfit(&why),
+            Note::Read(cause, owed) => {
+                let now_ms = self.now_ms();
+                self.status.rebuilds[cause as usize].add(1);
+                let took_ms = now_ms - self.reading_since_ms.take().unwrap_or(now_ms);
+                let (label, owes) =
+                    (cause.label(), if owed > 0 { "; what it has lost is given back to it" } else { "" });
+                log::info!("the state was read from the store in {took_ms} ms ({label}){owes}");
+                self.status.feed_reason.note(None, now_ms, MEANWHILE);
+            }
+            Note::Unreadable(what) => {
+                log::error!(
+                    "{what} cannot be read at {store}, and its votes are not shown; put the key right, or UNLINK it"
+                );
+            }
+            Note::Strange(id) => {
+                if self.status.strange.get() == 0 {
+                    log::error!(
+                        "STRANGE entry {id} in the log of {store}: another program wrote it; the node skips such entries, find that program"
+                    );
+                }
+                self.status.strange.add(1);
+            }
+            Note::Given(stands, gone) => {
+                self.status.restored.add(stands as u64);
+                self.status.not_restored.add(gone as u64);
+            }
+            Note::GivenBack => {
+                let (restored, refused) = (self.status.restored.get(), self.status.not_restored.get());
+                log::info!(
+                    "what the store had lost is given back: {restored} facts taken and {refused} refused since the start"
+                );
+            }
+            Note::Refused(why) => {
+                let owed = self.machine.owed_len();
+                log::error!(
+                    "lost votes cannot be given back yet: {store} refuses: {why}; {owed} votes and servers are known to nodes alone, and lost with the last of them: do not restart this node"
+                );
+            }
+            Note::SetAside(server, why) => log::error!(
+                "the votes of server {server} cannot be given back to {store}: {why}; put the key right, or UNLINK it"
+            ),
+            Note::Waits => log::info!(
+                "votes wait until the other nodes have given back what {store} may have lost, 5 s at most for each that does not answer"
+            ),
+            Note::WaitIsOver => log::info!("the other nodes have given back what they knew: votes are taken"),
+            Note::StoodStill(ms) => {
+                log::warn!("this process stood still for {ms} ms: changes that were sent meanwhile are answered 503");
+            }
+        }
+    }
+}
+
 /// What a store is called in messages.
-pub(super) fn at(host: Option<&Host>) -> String {
+fn at(host: Option<&Host>) -> String {
     host.map_or_else(|| "the store".to_owned(), |host| format!("the store at {host}"))
 }
 
 /// A reply did not come in time.
-pub(super) fn late(host: Option<&Host>) -> LinkError {
+fn late(host: Option<&Host>) -> LinkError {
     LinkError::Lost(Reason::TimeOut, format!("{} does not answer: it takes too long", at(host)))
 }
 
@@ -33,13 +145,7 @@ pub(super) fn refused(host: Option<&Host>, text: &str) -> LinkError {
 }
 
 /// Why the store cannot be followed, with what to do.
-pub(super) fn unfit(
-    why: &Unfit,
-    host: Option<&Host>,
-    own: Option<&str>,
-    settings: Settings,
-    id_path: &std::path::Path,
-) -> LinkError {
+fn unfit(why: &Unfit, host: Option<&Host>, own: Option<&str>, settings: Settings, id_path: &Path) -> LinkError {
     let place = host.map_or_else(String::new, |host| format!(" at {host}"));
     let (reason, line) = match (why, own) {
         (Unfit::Empty, None) => (

@@ -1,5 +1,7 @@
 //! What a node asks of the store, and the words of it.
 
+use redis::Cmd;
+
 use super::fact::{Fact, Listing, Record};
 use super::last::Last;
 use crate::cluster::entry::{EntryId, member};
@@ -88,6 +90,14 @@ pub enum StoreQuestion {
 }
 
 impl StoreQuestion {
+    /// It as a command.
+    #[must_use]
+    pub fn command(&self) -> Cmd {
+        let mut command = Cmd::new();
+        command.arg(self.words());
+        command
+    }
+
     /// Its words.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
