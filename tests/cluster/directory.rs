@@ -65,7 +65,8 @@ fn a_node_with_a_copied_directory_waits_for_the_original() {
     assert_eq!(original.control().cast(1, address(LOST)).status, 201);
     let older = engine.copy();
     let lines: String = (0..LOST).map(|number| body(&[(1, address(number))]) + "\n").collect();
-    assert_eq!(original.control().post("/v1/votes/batch?mode=cast", &lines).json()["recorded"], LOST);
+    let taken = original.control().post("/v1/votes/batch?mode=cast", &lines);
+    assert_eq!(taken.json()["recorded"], LOST, "{taken:?}");
     let copied = folder();
     copy_all(original.folder(), copied.path());
 
