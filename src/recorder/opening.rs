@@ -132,7 +132,7 @@ impl Recorder {
         let free_from = note.map_or(UnixSeconds(0), |note| note.spent_until);
         let started = TimeLines::start(note.map(|note| note.time), free_from, reading, self.accepts.clock);
         if let Some(note) = note.filter(|note| note.settings != self.settings) {
-            self.check_settings(&mut *store, note, started.as_ref().ok())?;
+            self.check_settings(&mut *store, note, started)?;
         }
         let behind_us = match started {
             Ok((lines, then)) => {
@@ -156,17 +156,15 @@ impl Recorder {
     }
 
     /// A store with a live vote takes no other settings, unless that is asked for where the time is certain: by a clock
-    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start, if it has any.
+    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start.
     fn check_settings(
         &self,
         store: &mut dyn Store,
         note: CommitNote,
-        started: Option<&(TimeLines, Option<TimeLines>)>,
+        started: Result<(TimeLines, Option<TimeLines>), Behind>,
     ) -> Result<(), StoreError> {
         let (was, settings) = (note.settings, self.settings);
-        let noted = UnixSeconds(u32::try_from(note.time.certain_ms / 1_000).unwrap_or(u32::MAX));
-        let certain = started.map_or(noted, |(lines, then)| then.unwrap_or(*lines).certain());
-        if !store.has_vote(was.cooldown.first_live(certain))? {
+        if !store.has_vote(was.cooldown.first_live(TimeLines::certain_of_start(note.time, started)))? {
             return Ok(());
         }
         if !self.accepts.settings {
@@ -174,7 +172,7 @@ impl Recorder {
                 "the store was made with {was}, and this start has {settings}: start with {was}, or once with --accept-settings to give the store {settings} for good"
             )));
         }
-        if self.accepts.clock || started.is_some_and(|(lines, _)| lines.is_one()) {
+        if self.accepts.clock || started.is_ok_and(|(lines, _)| lines.is_one()) {
             return Ok(());
         }
         Err(StoreError::Settings(format!(
