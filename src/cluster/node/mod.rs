@@ -7,8 +7,8 @@
 //!                  └───── it does not, or I know nothing ─→ Loading ─────┘  owes? waits?
 //! ```
 //!
-//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. Whoever
-//! runs it carries out all of [`NodeMachine::outputs`] before the next input.
+//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. The
+//! caller carries out all of [`NodeMachine::outputs`] before the next input.
 
 use std::collections::{BTreeMap, HashMap};
 
