@@ -85,8 +85,11 @@ pub const ECHO_BYTES_MAX: usize = 200;
 pub const BATCH_LINE_BYTES_MAX: usize = 4_096;
 /// Largest answer to a batch, in bytes: of many refused lines, the first ones are told.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Votes that are put in order at once where the store is written anew, 20 bytes each.
+/// Votes that are put in order at once where the store is written anew, 20 bytes each. Each slice is a walk through the table.
 pub const RENEWAL_SLICE_ROWS: usize = 1 << 20;
+/// No more than such a part of the votes, as each takes 14 bytes of the table or more: a start that writes the store anew is to
+/// find the memory that the run before it had.
+pub const RENEWAL_SLICES_MIN: usize = 8;
 /// Servers on one page of a listing unless asked otherwise, and at most.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
 /// See [`PAGE_SERVERS_DEFAULT`].

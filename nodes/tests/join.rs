@@ -184,7 +184,7 @@ impl<'f> World<'f> {
         if facts.is_empty() && !keys.is_as(&store.keys, store.now_ms()) {
             return Err(of_call("keys have changed".to_owned()));
         }
-        // Who follows the log has what the store has.
+        // A node that follows the log has what the store has.
         if tail.follow(store).map_err(of_call)?.is_none() {
             if !mem::take(is_cut) {
                 return Err(of_call("the log has a hole".to_owned()));

@@ -29,8 +29,6 @@ struct LoggedFailure {
     reason_since_ms: u64,
     /// When a line was written of which kind.
     told: Vec<(Reason, u64)>,
-    /// It was only of a connection, and another connection to the same store works.
-    is_forgotten: bool,
 }
 
 impl LoggedFailure {
@@ -40,7 +38,7 @@ impl LoggedFailure {
         if self.error.reason() != reason {
             self.reason_since_ms = now_ms;
         }
-        (self.error, self.last_ms, self.is_forgotten) = (error.clone(), now_ms, false);
+        (self.error, self.last_ms) = (error.clone(), now_ms);
         let lasts = !reason.passes() || now_ms >= self.reason_since_ms + PASSING_MS;
         let is_due = lasts && !self.told.iter().any(|(told, at_ms)| *told == reason && now_ms < at_ms + AGAIN_MS);
         if is_due {
@@ -68,7 +66,6 @@ impl FailureLog {
                 error: error.clone(),
                 reason_since_ms: now_ms,
                 told: Vec::new(),
-                is_forgotten: false,
             });
             if failure.note(error, now_ms) {
                 log::error!("{error}; until it is well again {meanwhile}");
@@ -85,15 +82,7 @@ impl FailureLog {
     #[must_use]
     pub fn get(&self) -> Option<(Reason, String)> {
         let noted = self.0.lock();
-        let failure = noted.as_ref().filter(|failure| !failure.is_forgotten)?;
-        Some((failure.error.reason(), failure.error.to_string()))
-    }
-
-    /// Forgets a reason that was only of a connection: another connection to the same store works.
-    pub fn forget_connection(&self) {
-        if let Some(failure) = &mut *self.0.lock() {
-            failure.is_forgotten |= failure.error.reason().is_of_connection();
-        }
+        noted.as_ref().map(|failure| (failure.error.reason(), failure.error.to_string()))
     }
 }
 

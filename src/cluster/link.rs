@@ -38,13 +38,6 @@ impl LinkError {
         let (Self::Lost(reason, _) | Self::Refused(reason, _)) = self;
         *reason
     }
-
-    /// Whether it comes from the middle of a function, which is not rolled back: something may have been
-    /// done. The store says then which function and which line of it.
-    #[must_use]
-    pub fn is_mid_function(&self) -> bool {
-        matches!(self, Self::Refused(_, why) if why.contains(" script: ") && why.contains("@user_function"))
-    }
 }
 
 impl fmt::Display for LinkError {

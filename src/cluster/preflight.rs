@@ -73,7 +73,7 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
         Some((version, _)) => lacks.needed.push(format!("functions: it is of version {version}, and 7.0 is wanted")),
         None => lacks.needed.push("INFO: redis_version".into()),
     }
-    for name in ["role", "run_id", "master_replid", "maxmemory_policy"] {
+    for name in ["role", "run_id", "maxmemory_policy"] {
         if field(name).is_none() {
             lacks.needed.push(format!("INFO: the field {name}, without which a lost vote would not be noticed"));
         }

@@ -72,21 +72,6 @@ labelled! {
 }
 
 impl Reason {
-    /// Whether it says something of the way to the store, and nothing of what the store takes.
-    #[must_use]
-    pub const fn is_of_connection(self) -> bool {
-        !matches!(
-            self,
-            Self::Rights
-                | Self::ReadOnly
-                | Self::NoReplicas
-                | Self::Memory
-                | Self::Disk
-                | Self::Functions
-                | Self::Refused
-        )
-    }
-
     /// Whether it passes by itself, as a step on the way back: the log tells it only where it lasts.
     #[must_use]
     pub const fn passes(self) -> bool {

@@ -24,6 +24,7 @@ pub mod command;
 pub mod counters;
 mod draft;
 pub mod ended;
+mod filling;
 pub mod frequent;
 mod health;
 mod invariants;

@@ -5,6 +5,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::ended::EndedEarly;
+use super::filling;
 use super::health::{Retry, StoreHealth};
 use super::spent::SpentInstants;
 use super::{Recorder, Respond, TEND_MS};
@@ -15,7 +16,7 @@ use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::lines::{Behind, TimeLines, seconds};
 use crate::vote::settings::Settings;
-use crate::vote::table::{Cooling, Loader};
+use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
 /// The pause before a second try, in milliseconds. It doubles with each one.
@@ -132,7 +133,7 @@ impl Recorder {
         let free_from = note.map_or(UnixSeconds(0), |note| note.spent_until);
         let started = TimeLines::start(note.map(|note| note.time), free_from, reading, self.accepts.clock);
         if let Some(note) = note.filter(|note| note.settings != self.settings) {
-            self.check_settings(&mut *store, note, started.as_ref().ok())?;
+            self.check_settings(&mut *store, note, started)?;
         }
         let behind_us = match started {
             Ok((lines, then)) => {
@@ -156,17 +157,15 @@ impl Recorder {
     }
 
     /// A store with a live vote takes no other settings, unless that is asked for where the time is certain: by a clock
-    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start, if it has any.
+    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start.
     fn check_settings(
         &self,
         store: &mut dyn Store,
         note: CommitNote,
-        started: Option<&(TimeLines, Option<TimeLines>)>,
+        started: Result<(TimeLines, Option<TimeLines>), Behind>,
     ) -> Result<(), StoreError> {
         let (was, settings) = (note.settings, self.settings);
-        let noted = UnixSeconds(u32::try_from(note.time.certain_ms / 1_000).unwrap_or(u32::MAX));
-        let certain = started.map_or(noted, |(lines, then)| then.unwrap_or(*lines).certain());
-        if !store.has_vote(was.cooldown.first_live(certain))? {
+        if !store.has_vote(was.cooldown.first_live(TimeLines::certain_of_start(note.time, started)))? {
             return Ok(());
         }
         if !self.accepts.settings {
@@ -174,7 +173,7 @@ impl Recorder {
                 "the store was made with {was}, and this start has {settings}: start with {was}, or once with --accept-settings to give the store {settings} for good"
             )));
         }
-        if self.accepts.clock || started.is_some_and(|(lines, _)| lines.is_one()) {
+        if self.accepts.clock || started.is_ok_and(|(lines, _)| lines.is_one()) {
             return Ok(());
         }
         Err(StoreError::Settings(format!(
@@ -213,7 +212,6 @@ impl Recorder {
         let first = was.cooldown.first_live(ended_by);
         let mut table = self.live.table.view().shadow();
         let mut reading = Reading {
-            loader: table.loader(),
             was,
             settings: self.settings,
             first,
@@ -224,16 +222,17 @@ impl Recorder {
             taken: 0,
         };
         self.readiness.begin_load();
-        store.replay(first, &mut |event| {
-            self.readiness.add_loaded_rows(1);
-            match event {
-                Event::Server(server, token) => reading.server(server, token),
-                Event::Vote(vote) => reading.vote(vote),
-                Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
-            }
+        filling::fill(&mut table, |put| {
+            store.replay(first, &mut |event| {
+                self.readiness.add_loaded_rows(1);
+                match event {
+                    Event::Server(server, token) => reading.server(server, token),
+                    Event::Vote(vote) => reading.vote(vote).into_iter().for_each(&mut *put),
+                    Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
+                }
+            })
         })?;
-        let Reading { loader, servers, conflict, unlisted, forgotten, taken, .. } = reading;
-        loader.finish();
+        let Reading { servers, conflict, unlisted, forgotten, taken, .. } = reading;
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
@@ -307,8 +306,7 @@ impl Recorder {
 }
 
 /// What a load has read so far.
-struct Reading<'t> {
-    loader: Loader<'t>,
+struct Reading {
     was: Settings,
     settings: Settings,
     /// Earlier votes have ended. A store of 1.0.0 gives them all the same.
@@ -324,21 +322,22 @@ struct Reading<'t> {
     taken: usize,
 }
 
-impl Reading<'_> {
+impl Reading {
     fn server(&mut self, server: ServerId, token: Token) {
         if !self.servers.insert(server, token) {
             self.conflict = Some(server);
         }
     }
 
-    fn vote(&mut self, vote: StoredVote) {
+    /// What comes into the table of this vote.
+    fn vote(&mut self, vote: StoredVote) -> Option<Cooling> {
         if vote.voted_at < self.first {
-            return;
+            return None;
         }
         let is_v6 = matches!(vote.pair.address, VoterAddress::V6(_));
         if is_v6 && self.was.ipv6_prefix.bits() < self.settings.ipv6_prefix.bits() {
             self.forgotten += 1;
-            return;
+            return None;
         }
         let entry: Cooling = vote.cooling(self.settings.cooldown);
         if !self.servers.contains(vote.pair.server) {
@@ -346,6 +345,6 @@ impl Reading<'_> {
             *until = entry.expires_at.max(*until);
         }
         self.taken += 1;
-        self.loader.put(entry);
+        Some(entry)
     }
 }

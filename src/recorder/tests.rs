@@ -33,6 +33,8 @@ pub(super) struct DiskState {
     pub(super) note: Option<CommitNote>,
     /// So often it was written anew.
     pub(super) renewals: u32,
+    /// So many votes were to be put in order at once.
+    pub(super) slice_rows: usize,
     pub(super) is_failing: bool,
     /// So many of the next commits fail.
     pub(super) commits_failing: u32,
@@ -122,6 +124,7 @@ impl Store for DiskStore {
         disk.servers = content.servers.iter_after(None).map(|(server, token)| (server, token.clone())).collect();
         (disk.note, disk.is_void) = (Some(*note), false);
         disk.renewals += 1;
+        disk.slice_rows = content.slice_rows;
         Ok(())
     }
 

@@ -5,6 +5,7 @@ use super::Recorder;
 use super::command::Reply;
 use super::health::StoreHealth;
 use crate::clock::Now;
+use crate::limits::RENEWAL_SLICES_MIN;
 use crate::readiness::Work;
 use crate::store::{CommitNote, Event, RoomLeft, StoreContent, StoreError, StoredVote, VoteVisitor};
 use crate::vote::lines::TimeNote;
@@ -60,7 +61,8 @@ impl Recorder {
                 shard.iter().filter_map(|entry| vote(*entry)).for_each(&mut *visit);
             }
         };
-        let content = StoreContent { servers: &servers, votes: &votes, slice_rows: self.tuning.renewal_slice_rows };
+        let slice_rows = (view.len() / RENEWAL_SLICES_MIN + 1).min(self.tuning.renewal_slice_rows);
+        let content = StoreContent { servers: &servers, votes: &votes, slice_rows };
         let Some(store) = &mut self.store else { return Err(Reply::StoreUnavailable) };
         self.readiness.begin(Work::Renewal, start.monotonic_ms);
         let renewed = store.renew(&content, &note);

@@ -6,9 +6,11 @@
 //! the file is watched. After a failed sync, and after something else wrote to the file, nothing in it counts:
 //! it is void, and neither read nor written any more.
 
+use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
 use std::io::{self, ErrorKind};
 use std::ops::Range;
+use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -24,8 +26,17 @@ pub(super) const CACHE_BYTES: usize = 16 << 20;
 
 /// What the library says of a repair where it undoes the last commit: so much of it is done.
 const UNDOING: Range<f64> = 0.1..0.5;
-/// The same where it has read the whole file, and found it sound.
-const VERIFIED: f64 = 0.5;
+
+/// What the library had to do to a file that it opened.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Repair {
+    /// Nothing: the file was closed in order. Its pages were not looked at.
+    None,
+    /// It has read the whole file, and found it sound.
+    Verified,
+    /// It has undone the last commit; the rest is sound.
+    Undone,
+}
 
 /// The library's header. Each commit changes it.
 const HEADER_BYTES: usize = 320;
@@ -49,10 +60,6 @@ pub(super) struct StoreFile {
     uses_reserve: AtomicBool,
     /// What stands between the library and the file until it is known that the file may be written.
     view: Mutex<Option<PrivateView>>,
-    /// The library has undone the last commit of the file.
-    is_undone: AtomicBool,
-    /// The library has read the whole file to repair it, and what counts of it is sound.
-    is_verified: AtomicBool,
 }
 
 impl StoreFile {
@@ -81,8 +88,6 @@ impl StoreFile {
             read_error: AtomicI32::default(),
             uses_reserve: AtomicBool::new(true),
             view: Mutex::default(),
-            is_undone: AtomicBool::default(),
-            is_verified: AtomicBool::default(),
         };
         *file.header() = file.read_header()?;
         Ok(Arc::new(file))
@@ -102,21 +107,23 @@ impl StoreFile {
     ///
     /// # Errors
     /// What the system or the library says.
-    pub(super) fn look_at(self: &Arc<Self>) -> Result<Database, DatabaseError> {
+    pub(super) fn look_at(self: &Arc<Self>) -> Result<(Database, Repair), DatabaseError> {
         let view = PrivateView::of(Arc::clone(&self.file))?;
         // It may have grown since it was opened.
         self.used.store(view.len()?, Ordering::Relaxed);
         *self.header() = self.read_header()?;
         *self.view() = Some(view);
-        let file = Arc::clone(self);
+        let done = Rc::new(Cell::new(Repair::None));
+        let told = Rc::clone(&done);
         // The library tells how far it is with a repair, and undoes a commit at one place of it.
-        let undone = move |session: &mut RepairSession| {
-            file.is_undone.fetch_or(UNDOING.contains(&session.progress()), Ordering::Relaxed);
-            file.is_verified.fetch_or(session.progress() >= VERIFIED, Ordering::Relaxed);
+        let tell = move |session: &mut RepairSession| {
+            let now = if UNDOING.contains(&session.progress()) { Repair::Undone } else { Repair::Verified };
+            told.set(told.get().max(now));
         };
         let mut builder = Builder::new();
-        builder.set_cache_size(CACHE_BYTES).set_repair_callback(undone);
-        builder.create_with_backend(StoreBackend(Arc::clone(self)))
+        builder.set_cache_size(CACHE_BYTES).set_repair_callback(tell);
+        let database = builder.create_with_backend(StoreBackend(Arc::clone(self)))?;
+        Ok((database, done.get()))
     }
 
     /// What the library has written when it opened the file is written to the file, which it writes from now on.
@@ -133,11 +140,6 @@ impl StoreFile {
         });
         // The library believes that all of it is written.
         taken.inspect_err(|_| self.is_void.store(true, Ordering::Relaxed))
-    }
-
-    /// Whether the library has undone the last commit.
-    pub(super) fn is_undone(&self) -> bool {
-        self.is_undone.load(Ordering::Relaxed)
     }
 
     /// Whether nothing is written to it.
@@ -216,11 +218,6 @@ impl StoreFile {
     /// Refuses to touch a file in which nothing counts.
     fn refuse_void(&self) -> io::Result<()> {
         if self.is_void() { Err(io::Error::other("nothing in the file counts any more")) } else { Ok(()) }
-    }
-
-    /// Whether the library has read and checked the whole file as it was opened.
-    pub(super) fn is_verified(&self) -> bool {
-        self.is_verified.load(Ordering::Relaxed)
     }
 
     /// Bytes that the library uses.

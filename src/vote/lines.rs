@@ -177,6 +177,14 @@ impl TimeLines {
         Ok((lines, then))
     }
 
+    /// The certain line that a start comes to: `started` is what [`TimeLines::start`] gave for this note. The line of the note
+    /// where the clock is behind it.
+    #[must_use]
+    pub fn certain_of_start(note: TimeNote, started: Result<(Self, Option<Self>), Behind>) -> UnixSeconds {
+        let noted = UnixSeconds(u32::try_from(note.certain_ms / 1_000).unwrap_or(u32::MAX));
+        started.map_or(noted, |(lines, then)| then.unwrap_or(lines).certain())
+    }
+
     /// Takes a reading. Where the wall line becomes certain, or the time shown has to go back, gives the lines of afterwards,
     /// which have to be durable before they count: until then the lines stay as they are, the time shown does not go back,
     /// and each reading gives them anew.

@@ -319,7 +319,7 @@ impl Promises {
                     _ => false,
                 }
         };
-        // Who is told early that nobody knows may still be told the truth by the store, until the node would have given up.
+        // A caller that is told early that nobody knows may still be told the truth by the store, until the node gives up.
         let is_awaited = |wanted: &Wanted| {
             let until_us = wanted.ended_us.max(wanted.begun_us + PATIENCE_US);
             (wanted.begun_us..=until_us.saturating_add(SLACK_US)).contains(&now_us)

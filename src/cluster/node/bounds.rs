@@ -1,4 +1,4 @@
-//! Every length of time and every maximum that a node goes by, in one value: whoever runs a node says them.
+//! Every length of time and every maximum that a node goes by, in one value, which the caller gives.
 
 /// What a node goes by. All instants and lengths are milliseconds.
 #[derive(Clone, Debug)]

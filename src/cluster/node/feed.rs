@@ -192,7 +192,9 @@ impl NodeMachine {
         if let Some(why) = self.misfit(&store, &schema) {
             return self.give_up(why, now_ms);
         }
-        self.unfit = None;
+        if matches!(self.unfit.take(), Some(Unfit::Empty | Unfit::Filling | Unfit::Other(_))) {
+            self.note_doubt(RebuildCause::Store);
+        }
         if is_held && self.is_loaded && self.doubt.is_none() {
             self.phase = FeedPhase::Following;
             if std::mem::take(&mut self.is_suspect) {

@@ -7,8 +7,8 @@
 //!                  └───── it does not, or I know nothing ─→ Loading ─────┘  owes? waits?
 //! ```
 //!
-//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. Whoever
-//! runs it carries out all of [`NodeMachine::outputs`] before the next input.
+//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. The
+//! caller carries out all of [`NodeMachine::outputs`] before the next input.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -63,6 +63,8 @@ enum FeedPhase {
 struct UnseenEntry {
     last: Last,
     facts: Vec<Said>,
+    /// Whether all that it says is shown already.
+    is_shown: bool,
 }
 
 /// What a node begins with.
@@ -407,6 +409,17 @@ impl NodeMachine {
     #[must_use]
     pub const fn owed_len(&self) -> usize {
         self.owed.len()
+    }
+
+    /// The entry up to which the log is shown, and nothing behind it; `None` while something is shown of later entries and not
+    /// all of it. Votes of this node are shown before the log brings them.
+    #[must_use]
+    pub fn shown_to(&self) -> Option<Last> {
+        let mut ahead: Vec<&UnseenEntry> = self.unseen.iter().collect();
+        ahead.sort_unstable_by_key(|entry| entry.last.n);
+        let follows = |(entry, n): (&&UnseenEntry, u64)| entry.is_shown && entry.last.n == n;
+        let is_whole = ahead.iter().zip(self.position.n + 1..).all(follows);
+        is_whole.then(|| ahead.last().map_or(self.position, |entry| entry.last))
     }
 
     /// How far it has read the log.

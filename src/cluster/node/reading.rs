@@ -1,7 +1,7 @@
 //! A whole reading of the store, piece by piece, while others write. The pieces are not of one moment; but all of them are
 //! facts, and so is what the log brings of the time since: joined, they are the state at the end of the log.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
@@ -10,10 +10,11 @@ use crate::cluster::keys;
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::state::FullState;
 use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
-use crate::cluster::wire::fact::{Fact, Record, Said};
+use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::StoreQuestion;
 use crate::store::Event;
+use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::ServerId;
 use crate::vote::table::{CooldownView, Pair};
@@ -50,8 +51,9 @@ pub(crate) struct StateReading {
     /// How many servers' votes were asked for, and how many have come.
     asked: usize,
     answered: usize,
-    /// Servers for which the log had votes, since the reading began; `None` once it is whole.
-    voted: Option<HashSet<ServerId>>,
+    /// Votes of the log by their servers, until the reading is whole: of which listing they are is known once the log was read
+    /// to its end, as the directory was ahead of it.
+    held: Option<HeldVotes>,
     /// What cannot be read, to be told.
     pub(crate) unreadable: Vec<String>,
 }
@@ -86,7 +88,7 @@ impl StateReading {
             servers,
             asked,
             answered,
-            voted: Some(HashSet::new()),
+            held: Some(HeldVotes::default()),
             unreadable,
         }
     }
@@ -158,7 +160,7 @@ impl StateReading {
                 }
             }
             (ReadingStep::Check, StoreReply::Head { is_held: true, .. }) => {
-                self.voted = None;
+                self.join_held(cooldown, now);
                 return ReadingProgress::Whole;
             }
             (_, StoreReply::Refused(refusal)) => return ReadingProgress::Refused(refusal.text),
@@ -207,6 +209,16 @@ impl StateReading {
         fresh
     }
 
+    /// What the log says of votes is of the listings that stand at its end.
+    fn join_held(&mut self, cooldown: Cooldown, now: UnixSeconds) {
+        let mut votes = Vec::new();
+        for (server, held) in self.held.take().map(|held| held.0).unwrap_or_default() {
+            let Some(listing) = self.known.record(server).map(|record| record.listing) else { continue };
+            votes.extend(held.into_iter().map(|(at, address)| Said { server, fact: Fact::Vote(listing, at, address) }));
+        }
+        let _of_the_store = self.join(votes, cooldown, now);
+    }
+
     fn show(&mut self, events: &[Event], cooldown: Cooldown) {
         if !events.is_empty() {
             self.state.apply(events, cooldown);
@@ -223,22 +235,11 @@ impl StateReading {
                 LogItem::Strange(id) => self.cursor = id,
                 LogItem::Entry(entry) if follows(self.position, &entry) => {
                     (self.position, self.cursor) = (entry.last, entry.last.id);
-                    for fact in &entry.facts {
-                        match fact {
-                            EntryFact::Vote(server, ..) => {
-                                self.voted.as_mut().map(|voted| voted.insert(*server));
-                            }
-                            // The directory was ahead of the log: which votes were of which listing is not known.
-                            EntryFact::Other(Said { server, fact: Fact::ListingGone(listing) })
-                                if self.voted.as_ref().is_some_and(|voted| voted.contains(server))
-                                    && join.listing(*server) != Some(*listing) =>
-                            {
-                                return false;
-                            }
-                            EntryFact::Other(_) => {}
-                        }
-                    }
-                    take_entry(&mut join, entry.facts);
+                    let facts = match &mut self.held {
+                        Some(held) => held.hold(entry.facts, |server| join.listing(server)),
+                        None => entry.facts,
+                    };
+                    take_entry(&mut join, facts);
                 }
                 LogItem::Entry(_) | LogItem::Unreadable(_) => return false,
             }
@@ -246,6 +247,42 @@ impl StateReading {
         let (events, _) = join.end();
         self.show(&events, cooldown);
         true
+    }
+}
+
+/// See [`StateReading::held`].
+#[derive(Default)]
+struct HeldVotes(HashMap<ServerId, Vec<(UnixSeconds, VoterAddress)>>);
+
+impl HeldVotes {
+    /// Takes the votes out of an entry's facts. Those before the end of the present listing of their server, or before another
+    /// listing of it begins, were of an earlier one, and go. That an earlier listing has ended may be told late, by a node
+    /// that was away: it says nothing of the votes before.
+    fn hold(&mut self, facts: Vec<EntryFact>, present: impl Fn(ServerId) -> Option<Listing>) -> Vec<EntryFact> {
+        let mut ended = HashSet::new();
+        let mut rest = Vec::new();
+        for fact in facts {
+            match &fact {
+                EntryFact::Vote(server, at, address) => {
+                    self.0.entry(*server).or_default().push((*at, *address));
+                    continue;
+                }
+                EntryFact::Other(Said { server, fact: Fact::ListingGone(listing) }) => {
+                    ended.insert(*server);
+                    if present(*server) == Some(*listing) {
+                        self.0.remove(server);
+                    }
+                }
+                EntryFact::Other(Said { server, fact: Fact::Listed(record) }) => {
+                    if record.begins_its_listing() || ended.contains(server) {
+                        self.0.remove(server);
+                    }
+                }
+                EntryFact::Other(_) => {}
+            }
+            rest.push(fact);
+        }
+        rest
     }
 }
 
@@ -305,39 +342,86 @@ mod tests {
         LogItem::Entry(Entry { last: at(n), before, facts })
     }
 
-    /// A node that was away gives back that an earlier listing was taken away.
+    /// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
     #[test]
-    fn a_whole_reading_follows_what_would_tear_one_under_way() {
-        let vote = |n| entry(n, vec![EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(7)))]);
-        let listing = Listing::read("1700000000000000-00000000000000aa").expect("a listing");
-        let gone = |n| entry(n, vec![EntryFact::Other(Said { server: SERVER, fact: Fact::ListingGone(listing) })]);
-        let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
-        let record = Record { listing, stamp: 5, token: Token::new("demo").expect("a token") };
+    fn votes_are_of_the_listing_that_the_log_has_come_to() {
+        let listing = |stamp: u64| Listing::read(&format!("{stamp:016}-{stamp:016x}")).expect("a listing");
+        let record = |stamp, since| {
+            let token = Token::new("demo").expect("a token");
+            Record { listing: listing(stamp), stamp: since, token }
+        };
+        let vote = |address| EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(address)));
+        let said = |fact| EntryFact::Other(Said { server: SERVER, fact });
+        let (gone, listed) = (|stamp| said(Fact::ListingGone(listing(stamp))), |record| said(Fact::Listed(record)));
         let (store, last) = ("store".to_owned(), Last::default());
-        let begun = || {
+        // What is shown of a server that the directory has under the listing of stamp 20.
+        let shown = |entries: Vec<Vec<EntryFact>>| {
             let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
-            let (store, schema) = (store.clone(), "3".to_owned());
+            let entries = entries.into_iter().zip(1..).map(|(facts, n)| entry(n, facts)).collect();
+            let (store, schema, version) = (store.clone(), "3".to_owned(), String::new());
             for reply in [
-                StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 5 },
-                StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record.clone()))]),
+                StoreReply::Meta {
+                    store: store.clone(),
+                    schema: schema.clone(),
+                    cooldown_s: 5_400,
+                    prefix: 64,
+                    last,
+                    stamp: 20,
+                },
+                StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record(20, 20)))]),
                 StoreReply::Votes(Vec::new()),
                 StoreReply::Gone(Vec::new(), 0),
+                StoreReply::Log(entries),
+                StoreReply::Head { is_held: true, last, store, schema, version },
             ] {
                 let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
                 let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
-                assert!(matches!(progress, ReadingProgress::More | ReadingProgress::Of(..)));
+                assert!(!matches!(progress, ReadingProgress::Torn | ReadingProgress::Refused(_)));
             }
-            reading
+            let mut shown: Vec<u32> = Vec::new();
+            for entry in reading.state.table.find(|_| true) {
+                if let VoterAddress::V4(Ipv4(address)) = entry.pair.address {
+                    shown.push(address);
+                }
+            }
+            shown.sort_unstable();
+            shown
         };
-        assert!(!begun().follow(vec![vote(1), gone(2)], Cooldown::USUAL, NOW));
+        // That an earlier listing has ended is told late: the vote is of the present one.
+        assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)]]), [7]);
+        // The earlier listing ends behind its vote, and the present one begins.
+        assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)], vec![listed(record(20, 20)), vote(8)]]), [8]);
+        // The same in one entry, given back with a token that was changed since.
+        assert_eq!(shown(vec![vec![vote(7)], vec![gone(10), listed(record(20, 25)), vote(8)]]), [8]);
+        // A changed token begins no listing.
+        assert_eq!(shown(vec![vec![vote(7)], vec![listed(record(20, 30))]]), [7]);
+        assert_eq!(shown(vec![vec![vote(7)], vec![gone(20)]]), [0_u32; 0]);
+        assert_eq!(shown(vec![vec![vote(7)], vec![gone(20)], vec![listed(record(30, 30))], vec![vote(8)]]), [8]);
+    }
 
-        let mut reading = begun();
-        let head = StoreReply::Head { is_held: true, last, store, schema: "3".to_owned(), version: String::new() };
-        for reply in [StoreReply::Log(vec![vote(1)]), head] {
-            let _is_whole = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
+    #[test]
+    fn a_whole_reading_follows_the_log_and_finds_a_hole() {
+        let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
+        let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
+        for reply in [
+            StoreReply::Meta {
+                store: store.clone(),
+                schema: schema.clone(),
+                cooldown_s: 5_400,
+                prefix: 64,
+                last,
+                stamp: 5,
+            },
+            StoreReply::Servers("0".to_owned(), Vec::new()),
+            StoreReply::Gone(Vec::new(), 0),
+            StoreReply::Log(Vec::new()),
+            StoreReply::Head { is_held: true, last, store, schema, version: String::new() },
+        ] {
+            let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+            let _progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
         }
-        assert!(reading.follow(vec![vote(2), gone(3)], Cooldown::USUAL, NOW));
-        assert_eq!((reading.position.n, reading.servers().len()), (3, 1));
-        assert!(!reading.follow(vec![vote(5)], Cooldown::USUAL, NOW), "a hole");
+        assert!(reading.follow(vec![entry(1, Vec::new()), entry(2, Vec::new())], Cooldown::USUAL, NOW));
+        assert_eq!(reading.position.n, 2);
+        assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");
     }
 }

@@ -185,7 +185,7 @@ impl NodeMachine {
             facts.iter().all(|said| join.has(said))
         });
         if is_ahead {
-            self.unseen.push(UnseenEntry { last, facts });
+            self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
         } else if !fresh.is_empty() {
             // The log was read past that number, and this was not there.
             self.note_doubt(RebuildCause::Gap);

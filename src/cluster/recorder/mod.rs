@@ -16,11 +16,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use crate::clock::Clock;
 use crate::cluster::STANDSTILL_MAX_US;
-use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::identity;
 use crate::cluster::line::{Learnt, LineAnswer, LineNews, LineOrder};
 use crate::cluster::node::NodeMachine;
@@ -33,6 +30,7 @@ use crate::cluster::state::{self, FullState, RemovedVotes};
 use crate::cluster::status::NodeStatus;
 use crate::cluster::wire::answer::StoreReply;
 use crate::readiness::Readiness;
+use crate::recorder::Respond;
 use crate::recorder::command::{Command, Reply};
 use crate::recorder::live_state::LiveState;
 use crate::recorder::queue::Request;
@@ -52,6 +50,8 @@ pub(super) use line_end::LineEnd;
 use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
 
+/// How long a digest waits for such a moment, in milliseconds: its caller compares more than once.
+const DIGEST_WAIT_MS: u64 = 1_000;
 /// Messages that are taken in one round.
 const MESSAGES_MAX: usize = 256;
 /// Changes that are asked of the store at once: commands are taken up to this, a command's own past it.
@@ -101,6 +101,8 @@ pub struct NodeRecorder {
     id_path: PathBuf,
     next_tick_ms: u64,
     commands: Commands,
+    /// Digests that were asked for, and until when they wait for a moment in which what is shown is the log up to an entry.
+    digests: Vec<(Respond, u64)>,
     /// Commands that wait until fewer changes are on their way.
     queue: VecDeque<Request>,
     /// The store's time minus the monotonic clock, in microseconds.
@@ -156,6 +158,7 @@ impl NodeRecorder {
             id_path,
             next_tick_ms: 0,
             commands: Commands::default(),
+            digests: Vec::new(),
             queue: VecDeque::new(),
             offset_us: None,
             evicted: None,
@@ -226,6 +229,7 @@ impl NodeRecorder {
             Err(RecvTimeoutError::Disconnected) => self.is_ending = true,
         }
         self.take_commands();
+        self.tell_digests();
         self.show_standing();
         self.sweep();
     }
@@ -242,7 +246,7 @@ impl NodeRecorder {
     fn take(&mut self, message: NodeMessage) {
         match message {
             NodeMessage::Request(Request { command: Command::Digest, respond, .. }) => {
-                respond(Reply::Digest(self.digest()));
+                self.digests.push((respond, self.now_ms() + DIGEST_WAIT_MS));
             }
             NodeMessage::Request(request) => self.queue.push_back(request),
             NodeMessage::NoMoreRequests => self.is_ending = true,
@@ -465,15 +469,6 @@ impl NodeRecorder {
             log::warn!("cannot keep the store's id in {why}; a restart will follow any store");
         }
         let _first = self.status.store.set(store);
-    }
-
-    /// The digest of all that is viewed, and of which moment.
-    fn digest(&self) -> Value {
-        let (now, position) = (self.clock.now().wall, self.machine.position());
-        let state = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.settings.cooldown, now);
-        let store_id = self.status.store.get().cloned().unwrap_or_default();
-        let (n, id) = (position.n, position.id.to_string());
-        json!(NodeDigest { store_id, n, id, now: now.0, state })
     }
 
     fn sweep(&mut self) {

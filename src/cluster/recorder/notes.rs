@@ -2,12 +2,17 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use super::NodeRecorder;
 use crate::cluster::address::Host;
+use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::keys::{self, SCHEMA};
 use crate::cluster::link::{LinkError, refusal};
 use crate::cluster::node::output::{NodeLine, Note, Unfit};
 use crate::cluster::reason::Reason;
+use crate::cluster::wire::last::Last;
+use crate::recorder::command::Reply;
 use crate::store::StoreError;
 use crate::vote::settings::Settings;
 
@@ -19,6 +24,28 @@ const NOT_READY: &str = "status requests are answered 503";
 pub(super) const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
 impl NodeRecorder {
+    /// Answers the digests that were asked for, where what is shown is the log up to an entry, or where that was waited for long
+    /// enough.
+    pub(super) fn tell_digests(&mut self) {
+        if self.digests.is_empty() {
+            return;
+        }
+        let (shown_to, now_ms) = (self.machine.shown_to(), self.now_ms());
+        let due = self.digests.extract_if(.., |(_, until_ms)| shown_to.is_some() || now_ms >= *until_ms);
+        for (respond, _) in due.collect::<Vec<_>>() {
+            respond(Reply::Digest(self.digest(shown_to.unwrap_or(self.machine.position()))));
+        }
+    }
+
+    /// The digest of all that is viewed, which is the log up to this entry.
+    fn digest(&self, position: Last) -> Value {
+        let now = self.clock.now().wall;
+        let state = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.settings.cooldown, now);
+        let store_id = self.status.store.get().cloned().unwrap_or_default();
+        let (n, id) = (position.n, position.id.to_string());
+        json!(NodeDigest { store_id, n, id, now: now.0, state })
+    }
+
     /// Says where the node stands.
     pub(super) fn show_standing(&mut self) {
         let now = self.clock.now();

@@ -74,6 +74,12 @@ impl PartialOrd for Record {
 }
 
 impl Record {
+    /// Whether its listing began with it: the name of a listing has its first stamp.
+    #[must_use]
+    pub const fn begins_its_listing(&self) -> bool {
+        self.stamp == self.listing.stamp
+    }
+
     /// Whether this record keeps a token that another server's record claims as well.
     #[must_use]
     pub fn keeps_its_token(&self, other: &Self) -> bool {

@@ -31,10 +31,8 @@ pub fn has_live_vote(disk: &dyn Disk, reading: ClockReading) -> Option<bool> {
         let is_of_first_release = tables::find(database)?.is_some_and(|(schema, _)| schema == SCHEMA_OF_FIRST_RELEASE);
         let note = if is_of_first_release { tables::first_release::note } else { tables::note };
         let Some(CommitNote { time, settings, .. }) = note(database)? else { return Ok(false) };
-        let noted = UnixSeconds(u32::try_from(time.certain_ms / 1_000).unwrap_or(u32::MAX));
         let started = TimeLines::start(Some(time), UnixSeconds(0), reading, false);
-        let certain = started.map_or(noted, |(lines, then)| then.unwrap_or(lines).certain());
-        tables::has_vote(database, settings.cooldown.first_live(certain))
+        tables::has_vote(database, settings.cooldown.first_live(TimeLines::certain_of_start(time, started)))
     })
 }
 

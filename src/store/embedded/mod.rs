@@ -110,13 +110,13 @@ impl EmbeddedStore {
             if self.is_void() {
                 return Err(self.void("a sync has failed"));
             }
-            let database = self.open_file()?;
+            let (database, repair) = self.open_file()?;
             let (found, _) = self.find(&database)?;
             if found != self.sequence {
                 self.marker.void();
                 return Err(self.void(&format!("its last commit is {found}, not {}", self.sequence)));
             }
-            self.settle()?;
+            self.settle(repair)?;
             self.database = Some(database);
         }
         self.database.as_ref().ok_or_else(|| self.void("it is closed"))

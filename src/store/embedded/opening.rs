@@ -10,7 +10,7 @@ use super::{EmbeddedStore, LOCK_FILE, STORE_FILE, StorePlace, Wanted};
 use crate::store::commit_marker::{CommitMarker, MARKER_FILE};
 use crate::store::disk::{Disk, is_full};
 use crate::store::room::Room;
-use crate::store::store_file::StoreFile;
+use crate::store::store_file::{Repair, StoreFile};
 use crate::store::tables::{self, CommitName, SCHEMA, SCHEMA_OF_FIRST_RELEASE};
 use crate::store::{CommitNote, Store, StoreContent, StoreError};
 use crate::vote::directory::Snapshot;
@@ -132,10 +132,10 @@ impl EmbeddedStore {
     fn open_checked(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
         // What was left by one that was cut short takes room.
         let _for_room = self.place.disk.remove(&self.place.new_name);
-        let mut database = self.open_file()?;
+        let (mut database, repair) = self.open_file()?;
         // Behind a kill the library has just done the same: a file of many votes takes a second to read.
-        let is_verified = self.file.as_ref().is_some_and(|file| file.is_verified());
-        let is_as_left = is_verified || database.check_integrity().map_err(|error| self.open_error(error))?;
+        let is_as_left =
+            repair != Repair::None || database.check_integrity().map_err(|error| self.open_error(error))?;
         (self.sequence, self.is_of_first_release) = self.find(&database)?;
         match acknowledged {
             Some(acknowledged) if acknowledged > self.sequence => return Err(self.lacking(acknowledged)),
@@ -145,7 +145,7 @@ impl EmbeddedStore {
         if !is_as_left && acknowledged != Some(self.sequence) {
             self.refuse_changing()?;
         }
-        if self.settle()? && acknowledged != Some(self.sequence) {
+        if self.settle(repair)? && acknowledged != Some(self.sequence) {
             // After a power cut there may be none, and a start without the file would make an empty store.
             self.marker.note(self.sequence);
         }
@@ -154,9 +154,9 @@ impl EmbeddedStore {
     }
 
     /// The file is written from now on, unless it is void; whether it is.
-    pub(super) fn settle(&mut self) -> Result<bool, StoreError> {
+    pub(super) fn settle(&mut self, repair: Repair) -> Result<bool, StoreError> {
         let Some(file) = self.file.clone() else { return Ok(false) };
-        if file.is_undone() {
+        if repair == Repair::Undone {
             self.refuse_changing()?;
         }
         if self.is_void() {
@@ -193,9 +193,9 @@ impl EmbeddedStore {
         ))
     }
 
-    /// Opens the library on the file that is there, and writes nothing to it. Never makes anything: an empty or missing
-    /// file is damage, not a new store.
-    pub(super) fn open_file(&mut self) -> Result<Database, StoreError> {
+    /// Opens the library on the file that is there, and writes nothing to it; with what the library had to do. Never makes
+    /// anything: an empty or missing file is damage, not a new store.
+    pub(super) fn open_file(&mut self) -> Result<(Database, Repair), StoreError> {
         self.close();
         let open = |store: &mut Self| -> Result<_, DatabaseError> {
             let found = store.disk.identity(STORE_FILE)?;
