@@ -313,6 +313,12 @@ impl NodeMachine {
         self.barrier = why;
     }
 
+    /// Changes that are not answered.
+    #[must_use]
+    pub fn changes_len(&self) -> usize {
+        self.pending.len()
+    }
+
     /// The caller of the change with these bits, as long as it is not answered.
     #[must_use]
     pub fn caller(&self, bits: i64) -> Option<u64> {

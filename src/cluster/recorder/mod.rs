@@ -21,7 +21,7 @@ use crate::cluster::STANDSTILL_MAX_US;
 use crate::cluster::identity;
 use crate::cluster::line::{Learnt, LineAnswer, LineNews, LineOrder};
 use crate::cluster::node::NodeMachine;
-use crate::cluster::node::changes::ChangeOutcome;
+use crate::cluster::node::changes::{ChangeOutcome, WantedChange};
 use crate::cluster::node::output::{NodeLine, Output};
 use crate::cluster::offset;
 use crate::cluster::primary::Look;
@@ -54,8 +54,9 @@ use watched::EventObserver;
 const DIGEST_WAIT_MS: u64 = 1_000;
 /// Messages that are taken in one round.
 const MESSAGES_MAX: usize = 256;
-/// Changes that are asked of the store at once: commands are taken up to this, a command's own past it.
-const CHANGES_MAX: usize = 1_024;
+/// Changes that are asked of the store at once. The time for a change begins here: a store that is slow or far away has to make all of
+/// them within that time.
+const CHANGES_MAX: usize = 512;
 /// The store is told that the node leaves within so long, in milliseconds, or not at all.
 const LEAVE_MAX_MS: u64 = 500;
 /// The store's clock moves by more than this only where it was set, in microseconds.
@@ -103,8 +104,9 @@ pub struct NodeRecorder {
     commands: Commands,
     /// Digests that were asked for, and until when they wait for a moment in which what is shown is the log up to an entry.
     digests: Vec<(Respond, u64)>,
-    /// Commands that wait until fewer changes are on their way.
+    /// Commands, and changes of the command that was taken last, that wait until fewer changes are on their way.
     queue: VecDeque<Request>,
+    changes: VecDeque<(u64, WantedChange)>,
     /// The store's time minus the monotonic clock, in microseconds.
     offset_us: Option<i64>,
     /// The store's process that was seen last, and how many keys it had dropped by then; and whether it has dropped keys
@@ -160,6 +162,7 @@ impl NodeRecorder {
             commands: Commands::default(),
             digests: Vec::new(),
             queue: VecDeque::new(),
+            changes: VecDeque::new(),
             offset_us: None,
             evicted: None,
             is_eaten: false,
@@ -358,18 +361,19 @@ impl NodeRecorder {
 
     /// Gives the machine the commands that wait, as long as there is room for their changes.
     fn take_commands(&mut self) {
-        while self.commands.changes_len() < CHANGES_MAX
-            && let Some(request) = self.queue.pop_front()
-        {
-            let (now, cooldowns) = (self.clock.now(), self.live.table.view());
-            match self.commands.take(request, &cooldowns, now.wall, now.monotonic_us) {
-                Ok(changes) => {
-                    for (number, change) in changes {
-                        self.machine.change(number, change, now.monotonic_ms);
-                        self.carry_out();
-                    }
+        while self.machine.changes_len() < CHANGES_MAX {
+            let now = self.clock.now();
+            if let Some((number, change)) = self.changes.pop_front() {
+                self.machine.change(number, change, now.monotonic_ms);
+                self.carry_out();
+            } else if let Some(request) = self.queue.pop_front() {
+                let cooldowns = self.live.table.view();
+                match self.commands.take(request, &cooldowns, now.wall, now.monotonic_us) {
+                    Ok(changes) => self.changes.extend(changes),
+                    Err(decided) => self.finish(decided),
                 }
-                Err(decided) => self.finish(decided),
+            } else {
+                return;
             }
         }
     }
