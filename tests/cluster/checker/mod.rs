@@ -184,6 +184,16 @@ mod found {
         check("a start behind an eviction", &steps);
     }
 
+    /// Redis dropped votes, and started again before a node had looked: the new process has dropped nothing.
+    #[test]
+    fn what_was_dropped_before_a_restart_is_given_back() {
+        let mut steps = Vec::new();
+        for pair in some_pairs() {
+            steps.extend([Step::Vote(0, pair), Step::DropKeys, Step::RestartStore(100), Step::Settle]);
+        }
+        check("votes that were dropped before a restart", &steps);
+    }
+
     /// The log lost what a node had not read, while it was away, and then all of it.
     #[test]
     fn a_log_that_was_cut_behind_a_node_is_noticed() {
