@@ -112,7 +112,11 @@ impl Line {
             }
             let Some((connection, primary)) = open.as_mut().filter(|_| !questions.is_empty()) else { continue };
             let connection = *connection;
-            if let Err(error) = self.exchange(connection, primary, &questions) {
+            // Votes are read by a reader of their own, which finds nothing that the other one has read ahead.
+            let is_of_votes = |question: &StoreQuestion| matches!(question, StoreQuestion::Votes(..));
+            let mut groups = questions.chunk_by(|one, next| is_of_votes(one) == is_of_votes(next));
+            let exchanged = groups.try_for_each(|group| self.exchange(connection, primary, group));
+            if let Err(error) = exchanged {
                 open = None;
                 self.learnt(connection, Learnt::Lost(error));
             }

@@ -2,7 +2,7 @@
 
 use super::connection::Asked;
 use super::giving::Batch;
-use super::output::{NodeLine, Note, Output, Unfit};
+use super::output::{NodeLine, NodeStanding, Note, Output, Unfit};
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
 use super::{FeedPhase, NodeMachine};
 use crate::cluster::keys::{SCHEMA, is_filling};
@@ -34,7 +34,7 @@ pub(super) enum FeedPurpose {
 }
 
 impl NodeMachine {
-    pub(super) fn ask_feed(&mut self, question: StoreQuestion, purpose: FeedPurpose, now_ms: u64) {
+    fn ask_feed(&mut self, question: StoreQuestion, purpose: FeedPurpose, now_ms: u64) {
         let wait_ms = if let StoreQuestion::Log(_, _, Some(block_ms)) = &question { *block_ms } else { 0 };
         let deadline_ms = now_ms + self.bounds.patience_ms + wait_ms;
         self.feed.asked.push_back(Asked { purpose, deadline_ms });
@@ -119,6 +119,26 @@ impl NodeMachine {
             forgotten: self.others.forgotten(self.bounds.forget_ms),
         };
         self.ask_feed(StoreQuestion::Node(store, self.newest(), record), FeedPurpose::Record, now_ms);
+    }
+
+    /// The process ends: the record of a node that owes nothing goes, so that no other one waits for it.
+    pub fn leave(&mut self, now_ms: u64) {
+        if let Some(store) = self.store.clone().filter(|_| self.feed.is_up() && self.is_loaded)
+            && self.standing() == NodeStanding::Following
+        {
+            let (name, count) = (self.name.clone(), self.count + 1);
+            let record = OwnRecord { forgotten: vec![name.clone()], name, count, owed: 0 };
+            (self.count, self.heartbeat_at_ms) = (count, u64::MAX);
+            self.ask_feed(StoreQuestion::Node(store, self.newest(), record), FeedPurpose::Leave, now_ms);
+        } else {
+            self.has_left = true;
+        }
+    }
+
+    /// Whether there is nothing to wait for before the process ends.
+    #[must_use]
+    pub const fn has_left(&self) -> bool {
+        self.has_left
     }
 
     /// Gives back and reads the log in turn.
@@ -329,8 +349,7 @@ impl NodeMachine {
         self.unseen.retain(|unseen| unseen.last.n > reading.position.n);
         owed.retain(|said| !self.unseen.iter().any(|unseen| unseen.facts.contains(said)));
         reading.state.servers = reading.known.snapshot();
-        // What the store has dropped, other nodes may know, as after a start.
-        if !self.is_loaded || reading.cause == RebuildCause::Eviction {
+        if !self.is_loaded || std::mem::take(&mut self.may_others_know) {
             let is_new = reading.position.n == 0 && reading.known.is_empty();
             self.is_waiting = !is_new;
             self.others.begin_again();

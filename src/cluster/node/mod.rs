@@ -17,7 +17,6 @@ use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::StoreAnswer;
 use crate::cluster::wire::fact::Said;
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::{OwnRecord, StoreQuestion};
 use crate::vote::id::ServerId;
 use crate::vote::settings::Settings;
 use crate::vote::table::CooldownView;
@@ -110,6 +109,8 @@ pub struct NodeMachine {
     is_loaded: bool,
     /// Why the state is to be read whole at the next chance, whatever the store holds.
     doubt: Option<RebuildCause>,
+    /// Whether what it has lost may be known to other nodes alone, whose last entry it holds.
+    may_others_know: bool,
     /// The votes' connection says that the store has lost something: the feed is asked whether its store has, too.
     is_suspect: bool,
     /// The votes' connection leads to a machine that takes none.
@@ -166,6 +167,7 @@ impl NodeMachine {
             phase: FeedPhase::Connecting,
             is_loaded: false,
             doubt: None,
+            may_others_know: false,
             is_suspect: false,
             is_elsewhere: false,
             owed,
@@ -282,29 +284,11 @@ impl NodeMachine {
             }
     }
 
-    /// The process ends: the record of a node that owes nothing goes, so that no other one waits for it.
-    pub fn leave(&mut self, now_ms: u64) {
-        if let Some(store) = self.store.clone().filter(|_| self.feed.is_up() && self.is_loaded)
-            && self.standing() == NodeStanding::Following
-        {
-            let (name, count) = (self.name.clone(), self.count + 1);
-            let record = OwnRecord { forgotten: vec![name.clone()], name, count, owed: 0 };
-            (self.count, self.heartbeat_at_ms) = (count, u64::MAX);
-            self.ask_feed(StoreQuestion::Node(store, self.newest(), record), feed::FeedPurpose::Leave, now_ms);
-        } else {
-            self.has_left = true;
-        }
-    }
-
-    /// Whether there is nothing to wait for before the process ends.
-    #[must_use]
-    pub const fn has_left(&self) -> bool {
-        self.has_left
-    }
-
-    /// What the store says of itself has changed: it may lack what it had. It is read whole.
+    /// What the store says of itself has changed: it may lack what it had, and still hold the last entry. It is read whole. Where it
+    /// may have lost what other nodes know, they are waited for as after a start.
     pub fn doubt(&mut self, cause: RebuildCause, now_ms: u64) {
         self.note_doubt(cause);
+        self.may_others_know |= cause.may_have_lost();
         self.proceed(now_ms);
     }
 

@@ -311,11 +311,15 @@ impl NodeRecorder {
     fn look(&mut self, look: Look, now_ms: u64) {
         let Look { barrier, run_id, evicted } = look;
         let before = self.evicted.replace((run_id, evicted));
-        let has_dropped = match (&before, &self.evicted) {
-            (Some((before_id, before)), Some((run_id, evicted))) if before_id == run_id => evicted > before,
-            _ => evicted > 0,
+        let (is_same, dropped_before) = match (&before, &self.evicted) {
+            (Some((before_id, before)), Some((run_id, _))) => (before_id == run_id, *before),
+            _ => (true, 0),
         };
-        self.is_eaten |= has_dropped;
+        self.is_eaten |= is_same && evicted > dropped_before;
+        if !is_same {
+            // Nothing says what the process before has dropped in its last moments.
+            self.machine.doubt(RebuildCause::History, now_ms);
+        }
         self.status.barrier.note(barrier.as_ref(), now_ms, WITHOUT_VOTES);
         if barrier.is_none() && std::mem::take(&mut self.is_eaten) {
             // What it has dropped is still known to a node, and goes back once it drops no more.
