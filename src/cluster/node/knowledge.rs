@@ -139,6 +139,18 @@ impl<'k> Join<'k> {
         }
     }
 
+    /// Whether this very fact is shown. A later vote of the pair than the store has recorded was cancelled there, and the log brings
+    /// that first: then there would be none.
+    pub(super) fn shows(&self, said: &Said) -> bool {
+        match &said.fact {
+            Fact::Vote(_, at, address) => {
+                let held = self.held(Pair { server: said.server, address: *address });
+                held == Some(*at) && self.has(said)
+            }
+            _ => self.has(said),
+        }
+    }
+
     /// Whether a fact lists a server anew or takes its listing away.
     pub(super) fn changes_listing(&self, said: &Said) -> bool {
         match &said.fact {

@@ -182,7 +182,7 @@ impl NodeMachine {
                     join.take(said.clone());
                 }
             }
-            facts.iter().all(|said| join.has(said))
+            facts.iter().all(|said| join.shows(said))
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
