@@ -359,7 +359,7 @@ impl NodeMachine {
         }
         reading.unreadable.drain(..).for_each(|what| self.outputs.push(Output::Note(Note::Unreadable(what))));
         self.outputs.push(Output::Note(Note::Read(reading.cause, owed.len())));
-        (self.position, self.cursor, self.known) = (reading.position, reading.position.id, reading.known);
+        (self.position, self.cursor, self.known) = (reading.position, reading.cursor, reading.known);
         self.outputs.push(Output::Replace(Box::new(reading.state)));
         let (rank, nodes) = self.others.rank(&self.name, self.bounds.silence_ms);
         self.owed.replace(owed, rank, nodes);

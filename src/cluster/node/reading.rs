@@ -47,6 +47,8 @@ pub(crate) struct StateReading {
     /// Entries that are asked for at once.
     entries_max: usize,
     step: ReadingStep,
+    /// Whether an entry out of turn was skipped.
+    has_skipped: bool,
     servers: Vec<ServerId>,
     /// How many servers' votes were asked for, and how many have come.
     asked: usize,
@@ -85,6 +87,7 @@ impl StateReading {
             cursor,
             entries_max,
             step: ReadingStep::Meta,
+            has_skipped: false,
             servers,
             asked,
             answered,
@@ -159,7 +162,10 @@ impl StateReading {
                     self.step = ReadingStep::Check;
                 }
             }
-            (ReadingStep::Check, StoreReply::Head { is_held: true, .. }) => {
+            // An entry out of turn is another program's, where the store's last entry is the one that was read last.
+            (ReadingStep::Check, StoreReply::Head { is_held: true, last, .. })
+                if !self.has_skipped || last == self.position =>
+            {
                 self.join_held(cooldown, now);
                 return ReadingProgress::Whole;
             }
@@ -241,6 +247,9 @@ impl StateReading {
                     };
                     let Some(facts) = facts else { return false };
                     take_entry(&mut join, facts);
+                }
+                LogItem::Entry(entry) if self.held.is_some() => {
+                    (self.cursor, self.has_skipped) = (entry.last.id, true);
                 }
                 LogItem::Entry(_) | LogItem::Unreadable(_) => return false,
             }
@@ -434,5 +443,34 @@ mod tests {
         assert!(reading.follow(vec![entry(1, Vec::new()), entry(2, Vec::new())], Cooldown::USUAL, NOW));
         assert_eq!(reading.position.n, 2);
         assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");
+    }
+
+    /// Regression: a node that read such an entry began anew, and met it again, for as long as no other entry came behind it.
+    #[test]
+    fn an_entry_out_of_turn_at_the_end_of_the_log_stops_no_reading() {
+        let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
+        let ends = |last| {
+            let (store, schema) = ("store".to_owned(), "3".to_owned());
+            let mut reading = StateReading::new(RebuildCause::Gap, &CooldownTable::default().view(), 9);
+            let meta = StoreReply::Meta {
+                store: store.clone(),
+                schema: schema.clone(),
+                cooldown_s: 5_400,
+                prefix: 64,
+                last: at(1),
+                stamp: 5,
+            };
+            let log = StoreReply::Log(vec![entry(2, Vec::new()), entry(9, Vec::new())]);
+            let head = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
+            let replies =
+                [meta, StoreReply::Servers("0".to_owned(), Vec::new()), StoreReply::Gone(Vec::new(), 0), log, head];
+            let ends = replies.map(|reply| {
+                let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+                matches!(reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW), ReadingProgress::Whole)
+            });
+            (ends[4], reading.position.n, reading.cursor.ms)
+        };
+        assert_eq!(ends(at(2)), (true, 2, 9));
+        assert_eq!(ends(at(9)), (false, 2, 9), "the store has written it");
     }
 }
