@@ -7,7 +7,7 @@ SHELL := /bin/bash
 features := man,redis,tls
 
 .PHONY: help format lint doc dependencies test test-bare test-cluster test-valkey test-on-redis test-fuzz test-nodes simulation places seeds planted \
-    ran program instructions benches package boot image release kubernetes fuzz load samples outbox openapi pages generated nightly
+    ran program instructions benches package boot walks image release kubernetes fuzz load samples outbox openapi pages generated nightly
 
 help: ## these lines
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | expand -t 16
@@ -87,6 +87,9 @@ package: ## the Debian package: built, installed in a clean root, taken away; wa
 
 boot: ## behind `package`: the package under systemd in a container; wants root
 	contrib/systemd/check
+
+walks: ## behind `package`: what TROUBLESHOOTING says to do, done under systemd in a container; wants root
+	contrib/walks/check
 
 image: ## the Dockerfile's image: built by buildah, and run; wants root
 	contrib/check-image
