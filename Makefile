@@ -76,10 +76,11 @@ ran: ## behind the targets named test…: each test that exists has run
 	.ci/ran
 
 instructions: ## instructions on the hot path, at most 3 % over the baseline; wants valgrind
+	cargo bench --locked --no-run
 	benches/count
 
 benches: ## the benchmarks, short
-	cargo bench --locked --bench service -- --warm-up-time 0.2 --measurement-time 0.5 --sample-size 10 --noplot
+	cargo bench --bench service -- --warm-up-time 0.2 --measurement-time 0.5 --sample-size 10 --noplot
 
 package: ## the Debian package: built, installed in a clean root, taken away; wants root
 	contrib/deb/build
