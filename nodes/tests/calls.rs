@@ -10,7 +10,8 @@ const AHEAD_MAX_S: u64 = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    Cast(Vec<String>),
+    /// At this instant, or now.
+    Cast(Option<u64>, Vec<String>),
     Record(u64, Vec<String>),
     Cancel(String, u64),
     /// The record that is to stand, the token, bits of a new listing, the greatest stamp known.
@@ -35,7 +36,10 @@ impl Call {
     pub(crate) fn words(&self) -> Vec<String> {
         let claims = format!("vs:{{0}}:s:{}", self.server);
         let (function, rest) = match &self.what {
-            What::Cast(addresses) => ("vote", [&["cast", ""].map(str::to_owned)[..], addresses].concat()),
+            What::Cast(at, addresses) => {
+                let at = at.map(|at| at.to_string()).unwrap_or_default();
+                ("vote", [&["cast".to_owned(), at][..], addresses].concat())
+            }
             What::Record(at, addresses) => ("vote", [&["record".to_owned(), at.to_string()][..], addresses].concat()),
             What::Cancel(address, at) => ("cancel", vec![address.clone(), at.to_string()]),
             What::List(before, token, bits, stamp) => {
@@ -157,19 +161,24 @@ impl Before {
             Ok([Fact::Listed(server, record.clone())].into_iter().chain(addresses.iter().map(fact)).collect())
         };
         match (&call.what, word) {
-            (What::Cast(addresses), "recorded") => {
-                let at = instant(1)?;
-                is((now_s..=now_s + AHEAD_MAX_S).contains(&at), "a vote is of the moment")?;
+            (What::Cast(Some(at), _), word) if *at > now_s + AHEAD_MAX_S => none(word == "future", "future"),
+            (What::Cast(Some(at), _), word) if at + COOLDOWN_S <= now_s => none(word == "over", "over"),
+            (What::Cast(from, addresses), "recorded") => {
+                let (at, from) = (instant(1)?, from.unwrap_or(now_s));
+                is((from..=now_s + AHEAD_MAX_S).contains(&at), "a vote is of the moment that is said")?;
+                let is_first = (from..at).all(|at| addresses.iter().any(|address| self.is_gone(server, address, at)));
+                let was_removed = self.state.gone_listings.iter().any(|(of, _)| *of == server);
+                is(is_first || was_removed, "a vote is of the first free second")?;
                 is(addresses.iter().all(|address| self.held(server, address).is_none()), "a second vote")?;
                 is(!addresses.iter().any(|address| self.is_gone(server, address, at)), "it was taken away")?;
                 voted(&addresses.iter().collect::<Vec<_>>(), at)
             }
-            (What::Cast(addresses), "cooldown") => {
+            (What::Cast(_, addresses), "cooldown") => {
                 let latest = addresses.iter().filter_map(|address| self.held(server, address)).max();
                 let is_of = addresses.iter().any(|address| address == field(2) && self.held(server, address) == latest);
                 none(latest == Some(instant(1)?) && is_of, "no such cooldown")
             }
-            (What::Cast(_), "many") => {
+            (What::Cast(..), "many") => {
                 let has_gone = !self.state.gone_votes.is_empty() || !self.state.gone_listings.is_empty();
                 none(has_gone, "nothing was taken away")
             }

@@ -243,7 +243,8 @@ impl Draws<'_> {
         let (instant, token) = (self.instant(), self.random.pick(&TOKENS).to_owned());
         let own = |word: &str| word.to_owned();
         let (function, mut rest) = match kind {
-            14..36 => ("vote", vec![own("cast"), own(""), address]),
+            14..32 => ("vote", vec![own("cast"), own(""), address]),
+            32..36 => ("vote", vec![own("cast"), instant, address]),
             36..40 => ("vote", vec![own("cast"), own(""), address, other.clone(), other]),
             40..48 => ("vote", vec![own("record"), instant, address]),
             48..52 => ("vote", vec![own("record"), instant, address, other]),

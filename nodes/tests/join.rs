@@ -148,7 +148,7 @@ impl<'f> World<'f> {
         let votes: Vec<_> = votes.into_iter().map(|((_, address), at)| (address.clone(), *at)).collect();
         let stamp = self.nodes[of].stamp;
         let what = match self.random.below(100) {
-            0..40 => What::Cast(self.addresses()),
+            0..40 => What::Cast(self.random.is(20).then(|| self.instant()), self.addresses()),
             40..54 => What::Record(self.instant(), self.addresses()),
             54..72 => match self.pick(&votes).filter(|_| self.random.is(90)) {
                 Some((address, at)) => What::Cancel(address, at),

@@ -429,15 +429,20 @@ local function each_once(...)
   return all
 end
 
--- The first second from now on, and from the listing on, of which no vote of these addresses was taken away; nil where
--- that is too far ahead.
-local function free_instant(call, addresses, listing)
-  local latest_s = call.now_s + AHEAD_MAX_S
-  local t, at = call.now_s, 1
+-- The latest instant of the votes of earlier listings; 0 where there was none. One too far ahead is of a clock that went
+-- back since, which is no reason to refuse every vote.
+local function ended_s(call)
+  local ended = tonumber(get(call, 'gone', call.server) or 0)
+  return ended <= call.now_s + AHEAD_MAX_S and ended or 0
+end
+
+-- The first second from `t` on, and behind the votes of earlier listings, of which no vote of these addresses was taken
+-- away; nil where that is too far ahead.
+local function free_instant(call, addresses, listing, t)
+  local latest_s, at = call.now_s + AHEAD_MAX_S, 1
   local listed_s = math.floor(string.sub(listing, 1, 16) / 1000000)
-  if listed_s <= latest_s then
-    -- Else the clock went back since, which is no reason to refuse every vote.
-    t = math.max(t, listed_s)
+  if t < listed_s then
+    t = math.max(t, ended_s(call) + 1)
   end
   while at <= #addresses and t <= latest_s do
     if is_vote_gone(call, addresses[at], t) then
@@ -450,7 +455,7 @@ local function free_instant(call, addresses, listing)
 end
 
 -- A vote of all these addresses, or of none.
--- more args: 'cast', '', addresses; or 'record', the instant, addresses
+-- more args: 'cast' or 'record', the instant or '' for now, addresses
 local function vote(call, mode, said, ...)
   local addresses, record = each_once(...), record_of(call, call.server)
   if #addresses == 0 then
@@ -458,10 +463,10 @@ local function vote(call, mode, said, ...)
   elseif not record then
     return { 'unlisted', '' }
   end
-  local t, latest, latest_address = tonumber(said), nil, nil
-  if mode == 'record' and t > call.now_s + AHEAD_MAX_S then
+  local t, latest, latest_address = tonumber(said) or call.now_s, nil, nil
+  if t > call.now_s + AHEAD_MAX_S then
     return { 'future', '' }
-  elseif mode == 'record' and t + call.cd <= call.now_s then
+  elseif t + call.cd <= call.now_s then
     return { 'over', '' }
   end
   local open = {}
@@ -478,7 +483,7 @@ local function vote(call, mode, said, ...)
     if latest then
       return { 'cooldown', '', text(latest), latest_address }
     end
-    t = free_instant(call, open, record.listing)
+    t = free_instant(call, open, record.listing, t)
     if not t then
       return { 'many', '' }
     end
@@ -526,8 +531,7 @@ local function list(call, before, token, bits, stamp)
   local at = math.max(call.now_ms * 1000, (math.floor(known / STAMP_STEP) + 1) * STAMP_STEP)
   if not record then
     -- Server, address and instant are what rewards are made unique by: casts begin behind the votes of an earlier listing.
-    local ended = tonumber(get(call, 'gone', call.server) or nil)
-    at = math.max(at, ended and ended <= call.now_s + AHEAD_MAX_S and (ended + 1) * 1000000 or 0)
+    at = math.max(at, (ended_s(call) + 1) * 1000000)
   end
   local listing = record and record.listing or string.format('%016.0f-%s', at, bits)
   place(call, call.server, listing, at, token)

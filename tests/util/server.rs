@@ -37,11 +37,16 @@ impl Server {
     /// the environment asks for it, on a Redis of its own instead.
     pub(crate) fn in_memory(args: &[&str]) -> Server {
         #[cfg(feature = "redis")]
-        if std::env::var("VOTE_STATUS_TEST_STORE").is_ok_and(|store| store == "redis") {
+        if Self::is_on_redis() {
             return crate::cluster::util::node::Node::alone(args);
         }
         let all: Vec<&str> = ["--in-memory"].iter().chain(args).copied().collect();
         Self::start(&all)
+    }
+
+    /// Whether the environment asks for servers on Redis.
+    pub(crate) fn is_on_redis() -> bool {
+        std::env::var("VOTE_STATUS_TEST_STORE").is_ok_and(|store| store == "redis")
     }
 
     /// Runs [`Server::serve`] and waits until both listeners answer.

@@ -13,8 +13,8 @@ use vote_status_nodes::functions::{CODE, Functions};
 
 /// Faults of a node, and of what passes between it and the store.
 const OF_NODES: [(Plant, Option<u64>); 18] = [
-    (Plant::NoTerm, Some(638)),
-    (Plant::NoLast, Some(18)),
+    (Plant::NoTerm, Some(434)),
+    (Plant::NoLast, Some(32)),
     (Plant::AlwaysHeld, Some(1)),
     (Plant::OwesNothing, None),
     (Plant::WaitsForNobody, None),
@@ -25,19 +25,19 @@ const OF_NODES: [(Plant, Option<u64>); 18] = [
     (Plant::NothingGoneIsGiven, Some(1)),
     (Plant::NoServerIsGiven, Some(1)),
     (Plant::NoVoteIsGiven, Some(1)),
-    (Plant::LastIsNotGiven, Some(1)),
+    (Plant::LastIsNotGiven, Some(6)),
     (Plant::TimeIsAhead, Some(0)),
     (Plant::ShortSilence, None),
     (Plant::VoteIsNotFound, None),
     (Plant::ServersAreMissing, Some(0)),
-    (Plant::EntryIsLost, Some(935)),
+    (Plant::EntryIsLost, Some(251)),
 ];
 
 /// Faults of the functions: a name, the seed, a place that is there once, and what is planted there.
 const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
     (
         "a listing is taken away and not remembered",
-        Some(1),
+        Some(2),
         "set(call, 'gone', call.server .. ':' .. listing, '+inf')",
         "",
     ),
@@ -67,12 +67,12 @@ const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
     ),
     (
         "a change is made though the store lost something",
-        Some(18),
+        Some(32),
         "if not holds(log, call.last, last) then",
         "if false then",
     ),
-    ("a call is made however late it comes", Some(638), "now_ms > tonumber(until_ms)", "false"),
-    ("a cancellation ends another vote", Some(110), "if not held or text(held) ~= said then", "if not held then"),
+    ("a call is made however late it comes", Some(434), "now_ms > tonumber(until_ms)", "false"),
+    ("a cancellation ends another vote", Some(61), "if not held or text(held) ~= said then", "if not held then"),
     ("stamps go by the clock", Some(3), "(math.floor(known / STAMP_STEP) + 1) * STAMP_STEP", "0"),
     ("an entry does not tell of a removal", Some(0), "tell(call, call.server, 'x', listing)", ""),
     ("an entry does not tell of a cancellation", Some(0), "tell(call, call.server, 'c', address .. ':' .. said)", ""),

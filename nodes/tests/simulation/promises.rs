@@ -64,7 +64,7 @@ pub(crate) struct Promises {
 /// The server that a change is about.
 fn server_of(change: &WantedChange) -> Option<ServerId> {
     match change {
-        WantedChange::Cast(WantedServer::Id(server), _)
+        WantedChange::Cast(WantedServer::Id(server), ..)
         | WantedChange::Record(WantedServer::Id(server), ..)
         | WantedChange::Cancel(server, _)
         | WantedChange::List { server, .. }
@@ -165,7 +165,7 @@ impl Promises {
         let (change, begun_us) = (wanted.change.clone(), wanted.begun_us);
         match (&change, &outcome) {
             (
-                WantedChange::Cast(_, addresses) | WantedChange::Record(_, _, addresses),
+                WantedChange::Cast(_, _, addresses) | WantedChange::Record(_, _, addresses),
                 ChangeOutcome::Decided(Some(server), Done::Recorded(at, record)),
             ) => {
                 for address in addresses {
@@ -234,14 +234,30 @@ impl Promises {
         })
     }
 
+    /// Whether a removal of which a caller was told before a vote was begun may have taken that vote away all the same.
+    fn may_be_removed_late(&self, wanted: &Wanted, vote: &Vote) -> bool {
+        let is_since = |us: Option<u64>| us.is_some_and(|us| wanted.begun_us <= us);
+        match &wanted.outcome {
+            // The store forgot it, and took votes until a node gave it back.
+            Some(ChangeOutcome::Decided(_, Done::Removed(listing))) => {
+                *listing == vote.listing && is_since(self.lost_us)
+            }
+            // The network held it up, and its term is not over by a clock that was set back.
+            Some(ChangeOutcome::Silent) => is_since(self.stepped_us),
+            _ => false,
+        }
+    }
+
     /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
-    /// caller was told of before a vote was begun did not mean that vote.
+    /// caller was told of before a vote was begun did not mean that vote, but for a removal.
     fn may_be_gone(&self, vote: &Vote) -> bool {
         self.wanted.values().any(|wanted| {
-            let is_late = wanted.ended_us < vote.begun_us;
             let is_refused = matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
-            if is_late || is_refused || server_of(&wanted.change) != Some(vote.pair.server) {
+            if is_refused || server_of(&wanted.change) != Some(vote.pair.server) {
                 return false;
+            }
+            if wanted.ended_us < vote.begun_us {
+                return matches!(wanted.change, WantedChange::Remove(_)) && self.may_be_removed_late(wanted, vote);
             }
             match (&wanted.change, &wanted.outcome) {
                 (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
@@ -309,7 +325,9 @@ impl Promises {
             let is_of_it = server_of(&wanted.change).is_none_or(|of| of == server);
             is_of_it
                 && match (call, &wanted.change) {
-                    (StoreCall::Cast(voters), WantedChange::Cast(_, addresses)) => voters == addresses,
+                    (StoreCall::Cast(at, voters), WantedChange::Cast(_, instant, addresses)) => {
+                        (at, voters) == (instant, addresses)
+                    }
                     (StoreCall::Record(at, voters), WantedChange::Record(_, instant, addresses)) => {
                         (at, voters) == (instant, addresses)
                     }
@@ -383,7 +401,7 @@ impl Promises {
                     let others = self.wanted.iter().filter(|(other, _)| *other != caller);
                     let mut others = others.filter(|(_, other)| match &other.change {
                         WantedChange::Record(_, instant, voters) => instant == at && voters.contains(&addresses[0]),
-                        WantedChange::Cast(_, voters) => voters.contains(&addresses[0]),
+                        WantedChange::Cast(_, _, voters) => voters.contains(&addresses[0]),
                         _ => false,
                     });
                     let is_alone = others.next().is_none();

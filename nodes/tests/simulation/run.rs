@@ -143,6 +143,11 @@ impl Run {
         (0..count).map(|at| voter(1 + (first + at) % 7)).collect()
     }
 
+    /// When a vote is said to have been made.
+    fn instant(&mut self, world: &World<'_>) -> UnixSeconds {
+        UnixSeconds(world.store_s().0 - u32::try_from(self.random.below(40)).expect("few"))
+    }
+
     fn op(&mut self, world: &mut World<'_>) {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         let host = usize::try_from(self.random.below(hosts)).expect("few");
@@ -155,10 +160,13 @@ impl Run {
             .any(|process| process.shown.servers.contains(server));
         let drawn = if is_listed || self.random.is(20) { self.random.below(100) } else { 80 };
         let change = match drawn {
-            0..45 => WantedChange::Cast(name, self.addresses()),
+            0..45 => {
+                let at = self.random.is(20).then(|| self.instant(world));
+                WantedChange::Cast(name, at, self.addresses())
+            }
             45..60 => {
-                let back = u32::try_from(self.random.below(40)).expect("few");
-                WantedChange::Record(name, UnixSeconds(world.store_s().0 - back), self.addresses())
+                let at = self.instant(world);
+                WantedChange::Record(name, at, self.addresses())
             }
             60..78 => WantedChange::Cancel(server, self.addresses()[0]),
             78..90 => {

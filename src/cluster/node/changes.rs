@@ -19,8 +19,8 @@ pub enum WantedServer {
 /// What a caller wants. Addresses are voters' as the store tells them apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WantedChange {
-    /// A vote now, which is refused in a cooldown.
-    Cast(WantedServer, Vec<VoterAddress>),
+    /// A vote that is refused in a cooldown, at this instant or now.
+    Cast(WantedServer, Option<UnixSeconds>, Vec<VoterAddress>),
     /// A vote of the caller's own books: the later one stays.
     Record(WantedServer, UnixSeconds, Vec<VoterAddress>),
     /// The end of a cooldown.
@@ -125,11 +125,11 @@ impl Pending {
     /// What is asked first.
     pub(super) fn begin(&mut self) -> NextStep {
         match &self.change {
-            WantedChange::Cast(WantedServer::Id(server), _) | WantedChange::Record(WantedServer::Id(server), ..) => {
+            WantedChange::Cast(WantedServer::Id(server), ..) | WantedChange::Record(WantedServer::Id(server), ..) => {
                 let server = *server;
                 self.vote(server)
             }
-            WantedChange::Cast(WantedServer::Token(token), _)
+            WantedChange::Cast(WantedServer::Token(token), ..)
             | WantedChange::Record(WantedServer::Token(token), ..) => {
                 self.stage = Stage::ServerOf;
                 NextStep::Ask(StoreQuestion::ServerOf(token.clone()))
@@ -153,7 +153,7 @@ impl Pending {
     fn vote(&mut self, server: ServerId) -> NextStep {
         let call = match &self.change {
             WantedChange::Record(_, at, addresses) => StoreCall::Record(*at, addresses.clone()),
-            WantedChange::Cast(_, addresses) => StoreCall::Cast(addresses.clone()),
+            WantedChange::Cast(_, at, addresses) => StoreCall::Cast(*at, addresses.clone()),
             _ => return NextStep::End(None, Done::Unlisted),
         };
         self.call(server, call)
@@ -199,7 +199,7 @@ impl Pending {
     fn decide(&mut self, server: ServerId, before: Option<Record>, stamp: u64) -> NextStep {
         let (token, listing_bits) = match (&self.change, &before) {
             (
-                WantedChange::Cast(WantedServer::Token(token), _)
+                WantedChange::Cast(WantedServer::Token(token), ..)
                 | WantedChange::Record(WantedServer::Token(token), ..),
                 Some(Record { token: held, .. }),
             ) if held == token => return self.vote(server),
@@ -225,7 +225,7 @@ impl Pending {
         let Stage::Called(server, call) = &self.stage else { return Vec::new() };
         let said = |fact| Said { server: *server, fact };
         match (call, done) {
-            (StoreCall::Cast(addresses) | StoreCall::Record(_, addresses), Done::Recorded(at, record)) => {
+            (StoreCall::Cast(_, addresses) | StoreCall::Record(_, addresses), Done::Recorded(at, record)) => {
                 let votes = addresses.iter().map(|address| said(Fact::Vote(record.listing, *at, *address)));
                 [said(Fact::Listed(record.clone()))].into_iter().chain(votes).collect()
             }

@@ -198,11 +198,11 @@ fn a_node_that_starts_waits_until_the_others_have_said_that_they_owe_nothing() {
 fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
     let mut played = Played::following(Vec::new());
     played.tick(400);
-    let cast = WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]);
+    let cast = WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]);
     played.node.change(1, cast.clone(), played.now_ms);
     played.carry_out();
     let StoreQuestion::Change(server, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
-    assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(vec![VOTER]), Some(STORE_MS + 3_400)));
+    assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(None, vec![VOTER]), Some(STORE_MS + 3_400)));
     assert_eq!(terms.last, entry(1));
     let made = Some(Last { bits: terms.bits, ..entry(2) });
     played.reply(NodeLine::Votes, Some(STORE_MS + 400), StoreReply::Done(Done::Recorded(at(), record()), made));
@@ -286,7 +286,7 @@ fn what_the_log_brings_is_owed_no_more_and_a_fork_is_seen() {
 #[test]
 fn a_store_that_lost_what_the_caller_knows_does_nothing() {
     let mut played = Played::following(Vec::new());
-    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
     played.carry_out();
     played.next(NodeLine::Votes);
     let refusal = StoreRefusal { kind: RefusalKind::Lost, text: "VSLOST".to_owned() };
@@ -299,7 +299,7 @@ fn a_store_that_lost_what_the_caller_knows_does_nothing() {
 fn after_a_pause_changes_are_refused() {
     let mut played = Played::following(Vec::new());
     played.now_ms += 5_000;
-    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), vec![VOTER]), played.now_ms);
+    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
     played.carry_out();
     assert!(matches!(played.answers[..], [(1, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
 }

@@ -1,7 +1,7 @@
 //! Commands on their way to the store: the single changes that each needs, and the answer that their outcomes make. Knows
 //! no machine and no store.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::cluster::node::changes::{ChangeOutcome, WantedChange, WantedServer};
 use crate::cluster::wire::answer::Done;
@@ -31,6 +31,8 @@ struct UnderWay {
     /// The answer that each part alone would get.
     parts: Vec<Reply>,
     undecided: usize,
+    /// Changes of a command that is made line after line, which wait for the ones before.
+    later: VecDeque<(u64, WantedChange)>,
     /// Changes that the store has made.
     made: u64,
     votes: u64,
@@ -68,13 +70,21 @@ pub(super) struct DecidedCommand {
     pub(super) respond: Respond,
 }
 
+/// What follows a decided change of a command.
+pub(super) enum Following {
+    /// The next change of a command that is made line after line.
+    Change(u64, WantedChange),
+    /// Nothing: it was the last one.
+    End(DecidedCommand),
+}
+
 impl Commands {
     /// Changes that are not decided.
     pub(super) fn changes_len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Takes a command. Gives the changes that it needs, each with a number greater than that of any before, or the command
+    /// Takes a command. Gives the changes to begin with, each with a number greater than that of any before, or the command
     /// where it needs none.
     pub(super) fn take(
         &mut self,
@@ -85,10 +95,11 @@ impl Commands {
     ) -> Result<Vec<(u64, WantedChange)>, DecidedCommand> {
         let Request { command, respond, .. } = request;
         let votes = if let Command::Votes(votes, _) = &command { votes.len() as u64 } else { 0 };
+        let is_in_order = depends_on_order(&command);
         let planned = plan(command, cooldowns, now);
         self.numbered += 1;
         let mut parts = Vec::new();
-        let mut changes = Vec::new();
+        let mut changes = VecDeque::new();
         for (index, part) in planned.into_iter().enumerate() {
             match part {
                 Planned::Known(reply) => parts.push(reply),
@@ -96,16 +107,18 @@ impl Commands {
                     parts.push(Reply::StoreUnavailable);
                     self.changes += 1;
                     self.parts.insert(self.changes, Part { command: self.numbered, index, wanted, is_confirmed: true });
-                    changes.push((self.changes, change));
+                    changes.push_back((self.changes, change));
                 }
             }
         }
-        let under_way = UnderWay { parts, undecided: changes.len(), made: 0, votes, taken_us: now_us, respond };
-        if changes.is_empty() {
+        let undecided = changes.len();
+        let later = if is_in_order { changes.split_off(undecided.min(1)) } else { VecDeque::new() };
+        let under_way = UnderWay { parts, undecided, later, made: 0, votes, taken_us: now_us, respond };
+        if undecided == 0 {
             return Err(under_way.decided());
         }
         self.under_way.insert(self.numbered, under_way);
-        Ok(changes)
+        Ok(changes.into())
     }
 
     /// Too few replicas hold this change.
@@ -115,18 +128,25 @@ impl Commands {
         }
     }
 
-    /// A change is decided. Gives its command, where it was the last one of it.
-    pub(super) fn decide(&mut self, change: u64, outcome: ChangeOutcome, cooldown: Cooldown) -> Option<DecidedCommand> {
+    /// A change is decided. Gives what follows.
+    pub(super) fn decide(&mut self, change: u64, outcome: ChangeOutcome, cooldown: Cooldown) -> Option<Following> {
         let Part { command, index, wanted, is_confirmed } = self.parts.remove(&change)?;
         let under_way = self.under_way.get_mut(&command)?;
+        if !matches!(outcome, ChangeOutcome::Decided(..)) {
+            // The whole command is answered so: the next line would only wait as long.
+            for (number, _) in under_way.later.drain(..) {
+                self.parts.remove(&number);
+                under_way.undecided -= 1;
+            }
+        }
         let reply = wanted.reply(outcome, is_confirmed, cooldown);
         under_way.made += u64::from(is_change(&reply));
         under_way.parts[index] = reply;
         under_way.undecided -= 1;
         if under_way.undecided > 0 {
-            return None;
+            return under_way.later.pop_front().map(|(number, change)| Following::Change(number, change));
         }
-        self.under_way.remove(&command).map(UnderWay::decided)
+        self.under_way.remove(&command).map(|under_way| Following::End(under_way.decided()))
     }
 }
 
@@ -169,6 +189,25 @@ fn is_change(reply: &Reply) -> bool {
         Reply::Servers(servers) => matches!(servers[..], [ServerOutcome::Created(..) | ServerOutcome::Changed(..)]),
         Reply::Cancelled(ended) => *ended == Some(true),
         Reply::Removed(server) => server.is_some(),
+        _ => false,
+    }
+}
+
+/// Whether the lines of a command are made one after the other. All others are made together, as each takes more than one
+/// journey to the store, and a line whose first one was in vain comes behind later lines.
+fn depends_on_order(command: &Command) -> bool {
+    match command {
+        Command::Servers(servers, _) => {
+            let (mut ids, mut tokens) = (HashSet::new(), HashSet::new());
+            servers.iter().any(|NewServer { server, token }| {
+                !ids.insert(server) || token.as_ref().is_some_and(|token| !tokens.insert(token.as_str()))
+            })
+        }
+        // One server may have both names.
+        Command::Votes(votes, Mode::Cast) => {
+            let by_token = votes.iter().filter(|vote| matches!(vote.server, ServerName::Token(_))).count();
+            by_token > 0 && by_token < votes.len()
+        }
         _ => false,
     }
 }
@@ -220,7 +259,7 @@ fn plan_vote(vote: Vote, mode: Mode, cooldowns: &CooldownView, now: UnixSeconds)
         ServerName::Token(token) => WantedServer::Token(token),
     };
     let change = match mode {
-        Mode::Cast => WantedChange::Cast(server, addresses.clone()),
+        Mode::Cast => WantedChange::Cast(server, voted_at, addresses.clone()),
         Mode::Record => WantedChange::Record(server, voted_at.unwrap_or(now), addresses.clone()),
     };
     Planned::Change(change, WantedAnswer::Vote(voter, addresses))
@@ -303,14 +342,14 @@ fn vote_outcome(
 mod tests {
     use std::sync::mpsc::channel;
 
-    use super::Commands;
+    use super::{Commands, Following};
     use crate::cluster::node::changes::{ChangeOutcome, WantedChange, WantedServer};
     use crate::cluster::wire::answer::Done;
     use crate::recorder::RecorderHandle;
-    use crate::recorder::command::{Command, Mode, Reply, ServerName, Vote, VoteOutcome};
+    use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
     use crate::recorder::queue::Request;
     use crate::vote::address::VoterAddress;
-    use crate::vote::id::ServerId;
+    use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::table::CooldownTable;
     use crate::vote::time::{Cooldown, UnixSeconds};
@@ -341,9 +380,38 @@ mod tests {
         assert_eq!(changes, [(1, wanted(1)), (2, wanted(2))]);
         let [first, last] = outcomes;
         assert!(commands.decide(1, first, Cooldown::USUAL).is_none(), "one is left");
-        let decided = commands.decide(2, last, Cooldown::USUAL).expect("all are decided");
+        let following = commands.decide(2, last, Cooldown::USUAL);
         assert_eq!(commands.changes_len(), 0);
+        let Some(Following::End(decided)) = following else { panic!("all are decided") };
         decided.reply
+    }
+
+    /// Regression: line 2 of 4 lost its token to line 4, as the store was asked again about the first server only.
+    #[test]
+    fn lines_about_one_server_or_token_are_made_one_after_the_other() {
+        let token = |text: &str| Token::new(text).expect("a token");
+        let servers = || {
+            let lines = [(28, "other"), (29, "more"), (28, "demo")];
+            let server = |(id, text)| NewServer { server: ServerId(id), token: Some(token(text)) };
+            request(Command::Servers(lines.map(server).into(), Tokens::Replace))
+        };
+        let (mut commands, table) = (Commands::default(), CooldownTable::default());
+        let mut begin = |commands: &mut Commands| {
+            let changes = commands.take(servers(), &table.view(), NOW, 0).map_err(|_| ()).expect("three changes");
+            changes.into_iter().map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        assert_eq!(begin(&mut commands), [1]);
+        let in_use = || ChangeOutcome::Decided(Some(ServerId(28)), Done::TokenInUse);
+        for number in 1..3 {
+            let following = commands.decide(number, in_use(), Cooldown::USUAL);
+            assert!(matches!(following, Some(Following::Change(next, _)) if next == number + 1), "{number}");
+        }
+        let Some(Following::End(_)) = commands.decide(3, in_use(), Cooldown::USUAL) else { panic!("it was the last") };
+        // A store that is silent is not asked for each line.
+        assert_eq!(begin(&mut commands), [4]);
+        let following = commands.decide(4, ChangeOutcome::Silent, Cooldown::USUAL);
+        assert!(matches!(following, Some(Following::End(decided)) if decided.reply == Reply::StoreSilent));
+        assert_eq!(commands.changes_len(), 0);
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod line_end;
 mod notes;
 mod watched;
 
-use commands::{Commands, DecidedCommand};
+use commands::{Commands, DecidedCommand, Following};
 pub(super) use line_end::LineEnd;
 use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
@@ -450,8 +450,10 @@ impl NodeRecorder {
             ChangeOutcome::Silent => {}
             ChangeOutcome::Decided(..) => self.status.votes_reason.note(None, now_ms, WITHOUT_VOTES),
         }
-        if let Some(decided) = self.commands.decide(caller, outcome, self.settings.cooldown) {
-            self.finish(decided);
+        match self.commands.decide(caller, outcome, self.settings.cooldown) {
+            Some(Following::Change(number, change)) => self.changes.push_front((number, change)),
+            Some(Following::End(decided)) => self.finish(decided),
+            None => {}
         }
     }
 

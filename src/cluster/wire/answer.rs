@@ -432,16 +432,16 @@ fn read_change(call: &StoreCall, word: &str, fields: &[Value]) -> Option<StoreRe
     let made = maybe(fields.get(1)?, |last| Last::read(text(last)?))?;
     let field = |at: usize| fields.get(at);
     let done = match (call, word) {
-        (StoreCall::Cast(_) | StoreCall::Record(..), "recorded") => {
+        (StoreCall::Cast(..) | StoreCall::Record(..), "recorded") => {
             Done::Recorded(seconds(field(2)?)?, record(field(3)?)?)
         }
         (StoreCall::Record(..), "unchanged") => Done::Unchanged(seconds(field(2)?)?),
-        (StoreCall::Cast(_), "cooldown") => Done::InCooldown(address(text(field(3)?)?)?, seconds(field(2)?)?),
+        (StoreCall::Cast(..), "cooldown") => Done::InCooldown(address(text(field(3)?)?)?, seconds(field(2)?)?),
         (StoreCall::Record(..), "cancelled") => Done::WasCancelled,
-        (StoreCall::Record(..), "over") => Done::Over,
-        (StoreCall::Record(..), "future") => Done::InFuture,
+        (StoreCall::Cast(..) | StoreCall::Record(..), "over") => Done::Over,
+        (StoreCall::Cast(..) | StoreCall::Record(..), "future") => Done::InFuture,
         (_, "unlisted") => Done::Unlisted,
-        (StoreCall::Cast(_), "many") => Done::TooMany,
+        (StoreCall::Cast(..), "many") => Done::TooMany,
         (StoreCall::Cancel(_, at), "cancelled") => Done::Cancelled(*at),
         (StoreCall::Cancel(..), "other") => Done::OtherVote(maybe(field(2)?, seconds)?),
         (StoreCall::List { before: None, .. }, "listed") => Done::Listed(record(field(2)?)?),

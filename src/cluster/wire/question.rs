@@ -39,8 +39,8 @@ pub struct Terms {
 /// A change of a server or its votes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreCall {
-    /// A vote now.
-    Cast(Vec<VoterAddress>),
+    /// A vote that is refused in a cooldown, at this instant or now.
+    Cast(Option<UnixSeconds>, Vec<VoterAddress>),
     /// A vote of the caller's own books.
     Record(UnixSeconds, Vec<VoterAddress>),
     /// The end of the cooldown of this very vote.
@@ -153,8 +153,8 @@ impl StoreCall {
         ]);
         let members = |addresses: &[VoterAddress]| addresses.iter().map(|address| member(*address)).collect::<Vec<_>>();
         match self {
-            Self::Cast(addresses) => {
-                words.extend(["cast".to_owned(), String::new()]);
+            Self::Cast(at, addresses) => {
+                words.extend(["cast".to_owned(), at.map(|at| at.0.to_string()).unwrap_or_default()]);
                 words.extend(members(addresses));
             }
             Self::Record(at, addresses) => {
@@ -184,7 +184,7 @@ impl StoreCall {
 
     const fn function(&self) -> &'static str {
         match self {
-            Self::Cast(_) | Self::Record(..) => "vs3_vote",
+            Self::Cast(..) | Self::Record(..) => "vs3_vote",
             Self::Cancel(..) => "vs3_cancel",
             Self::List { .. } => "vs3_list",
             Self::Remove(_) => "vs3_remove",

@@ -91,12 +91,14 @@ fn a_call_says_all_that_the_store_has_to_know() {
 fn what_became_of_a_change() {
     let made = "13 1800000000001-0 -7";
     let entry = Last::read(made);
-    let cast = || StoreCall::Cast(vec![VOTER]);
+    let cast = || StoreCall::Cast(None, vec![VOTER]);
     assert_eq!(
         done(cast(), &["recorded", made, "1800000000", RECORD]),
         StoreReply::Done(Done::Recorded(AT, record()), entry)
     );
     assert_eq!(done(cast(), &["cooldown", "", "1800000000", "7"]), StoreReply::Done(Done::InCooldown(VOTER, AT), None));
+    assert_eq!(done(cast(), &["over", ""]), StoreReply::Done(Done::Over, None));
+    assert_eq!(done(cast(), &["future", ""]), StoreReply::Done(Done::InFuture, None));
     assert_eq!(done(StoreCall::Cancel(VOTER, AT), &["other", "", ""]), StoreReply::Done(Done::OtherVote(None), None));
     assert_eq!(done(StoreCall::Cancel(VOTER, AT), &["cancelled", made]), StoreReply::Done(Done::Cancelled(AT), entry));
     let remove = StoreCall::Remove(record().listing);
