@@ -14,7 +14,7 @@ use vote_status_nodes::functions::{CODE, Functions};
 /// Faults of a node, and of what passes between it and the store.
 const OF_NODES: [(Plant, Option<u64>); 18] = [
     (Plant::NoTerm, Some(434)),
-    (Plant::NoLast, Some(32)),
+    (Plant::NoLast, Some(78)),
     (Plant::AlwaysHeld, Some(1)),
     (Plant::OwesNothing, None),
     (Plant::WaitsForNobody, None),
@@ -67,7 +67,7 @@ const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
     ),
     (
         "a change is made though the store lost something",
-        Some(32),
+        Some(78),
         "if not holds(log, call.last, last) then",
         "if false then",
     ),

@@ -396,7 +396,7 @@ mod tests {
             request(Command::Servers(lines.map(server).into(), Tokens::Replace))
         };
         let (mut commands, table) = (Commands::default(), CooldownTable::default());
-        let mut begin = |commands: &mut Commands| {
+        let begin = |commands: &mut Commands| {
             let changes = commands.take(servers(), &table.view(), NOW, 0).map_err(|_| ()).expect("three changes");
             changes.into_iter().map(|(number, _)| number).collect::<Vec<_>>()
         };
