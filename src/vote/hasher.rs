@@ -3,10 +3,11 @@
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::SharedSeed;
-use foldhash::fast::SeedableRandomState;
+use foldhash::quality::SeedableRandomState;
 
 /// Hashes numbers. Every process has another seed, so that nobody can choose addresses that meet in one bucket; a
-/// simulation gives one, to repeat itself.
+/// simulation gives one, to repeat itself. It is the library's hash of full quality: its quick one spreads neighbours
+/// well under most seeds only.
 #[derive(Clone, Debug)]
 pub struct TableHasher(SeedableRandomState);
 
@@ -42,12 +43,23 @@ impl Default for TableHasher {
 
 #[cfg(test)]
 mod tests {
+    use foldhash::SharedSeed;
+    use foldhash::quality::SeedableRandomState;
+
     use super::TableHasher;
 
     /// The table takes its shard from bits 40 to 49, the map its bucket from the low bits and its tag from the top seven.
+    ///
+    /// Regression: under about one seed in a hundred, this one among them, the library's quick hash put up to 20 times as many
+    /// neighbours into one shard as into the others.
     #[test]
     fn neighbours_and_networks_spread_over_every_part_of_the_hash() {
-        let hasher = TableHasher::random();
+        let shared = Box::leak(Box::new(SharedSeed::from_u64(0xB0D8_4FC5_7832_B291)));
+        let weak = TableHasher(SeedableRandomState::with_seed(0x313B_2E0E_545D_4BEE, shared));
+        [TableHasher::random(), weak].iter().for_each(spreads);
+    }
+
+    fn spreads(hasher: &TableHasher) {
         let ipv4 = |number: u64| hasher.hash(28 << 32 | number, 0);
         let ipv6 = |number: u64| hasher.hash(number, 28);
         let others: [&dyn Fn(u64) -> u64; 4] =
