@@ -193,7 +193,10 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicI64, Ordering};
 
-    use super::{Clock, ClockReading, Readers};
+    use std::fs::{read_to_string, write};
+    use std::time::UNIX_EPOCH;
+
+    use super::{Clock, ClockReading, Readers, SystemReaders, system_wall_ms};
 
     /// Each look at the monotonic clock takes so long, in microseconds.
     struct HeldUp {
@@ -209,6 +212,28 @@ mod tests {
         fn boot_us(&self) -> i64 {
             self.boot_us.fetch_add(self.look_us, Ordering::Relaxed)
         }
+    }
+
+    /// The kernel's own words for both clocks, which are up to 10 ms behind.
+    #[test]
+    fn the_system_has_the_time_that_its_files_say() {
+        const COARSE_US: i64 = 50_000;
+        let folder = tempfile::tempdir().expect("there is a disk");
+        let before_us = SystemReaders.wall_us();
+        let before_ms = i64::try_from(system_wall_ms()).expect("a time of this age");
+        write(folder.path().join("file"), "").expect("it can be written");
+        let written = folder.path().join("file").metadata().and_then(|file| file.modified()).expect("it has a time");
+        let written_us = written.duration_since(UNIX_EPOCH).expect("it is later").as_micros();
+        let written_us = i64::try_from(written_us).expect("a time of this age");
+        let possible_us = before_us - COARSE_US..=SystemReaders.wall_us();
+        assert!(possible_us.contains(&written_us), "{written_us} {possible_us:?}");
+        assert!((before_us / 1_000..=possible_us.end() / 1_000).contains(&before_ms), "{before_ms} {possible_us:?}");
+
+        let before_us = SystemReaders.boot_us();
+        let uptime = read_to_string("/proc/uptime").expect("Linux has it");
+        let uptime_s: f64 = uptime.split(' ').next().expect("a number").parse().expect("a number");
+        let possible_us = before_us - COARSE_US..=SystemReaders.boot_us();
+        assert!(possible_us.contains(&((uptime_s * 1e6) as i64)), "{uptime_s} {possible_us:?}");
     }
 
     #[test]
