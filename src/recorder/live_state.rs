@@ -22,7 +22,7 @@ pub struct LiveState {
     /// What the recorder counts.
     pub counters: Arc<RecorderCounters>,
     /// What the log has told of cooldowns that ended before their time.
-    pub ended_log: EndedLog,
+    ended_log: EndedLog,
     /// The addresses that may have most votes.
     pub frequent: FrequentVoters,
     /// The requests that wait for votes.
@@ -54,6 +54,11 @@ impl LiveState {
     pub fn tend(&mut self, now_ms: u64) {
         self.ended_log.tell(self.counters.ended(), now_ms);
         self.board.sample_questions(now_ms);
+    }
+
+    /// Tells of what has ended early since. To be called when nothing is recorded any more.
+    pub fn end(&mut self) {
+        self.ended_log.tell(self.counters.ended(), u64::MAX);
     }
 
     /// Shows these servers in place of those that were listed. Rings for the requests that wait for a server that was

@@ -307,7 +307,7 @@ impl Recorder {
         if self.start.is_none() {
             self.note_time();
         }
-        self.live.ended_log.tell(self.live.counters.ended(), u64::MAX);
+        self.live.end();
         for relisting in self.relistings.drain(..) {
             relisting.refuse();
         }

@@ -166,6 +166,21 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
     }
 }
 
+/// Regression: the log tells of cooldowns that ended early once a second, and a node on a shared store told nothing of the
+/// last second before its end.
+#[test]
+fn the_log_tells_of_each_cooldown_that_was_ended_early() {
+    let server = Server::listed(&[]);
+    let control = server.control_client();
+    for last in [7, 8] {
+        assert_eq!(control.cast(28, [203, 0, 113, last]).status, 201);
+        assert_eq!(control.delete(&format!("/v1/votes/28/203.0.113.{last}")).status, 200);
+    }
+    let log = server.stop().stderr();
+    let of_line = |line: &str| line.split_once("before their time: ")?.1.split(' ').next()?.parse::<u32>().ok();
+    assert_eq!(log.lines().filter_map(of_line).sum::<u32>(), 2, "{log}");
+}
+
 /// Each second has one vote of an address, and none is more than 5 s ahead of the clock.
 #[test]
 fn an_address_whose_votes_are_cancelled_again_and_again_is_told_to_wait() {

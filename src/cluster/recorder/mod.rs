@@ -205,6 +205,7 @@ impl NodeRecorder {
         while !(self.is_ending && self.queue.is_empty() && self.commands.changes_len() == 0) {
             self.round();
         }
+        self.live.end();
         let until_ms = self.now_ms() + LEAVE_MAX_MS;
         self.machine.leave(self.now_ms());
         self.carry_out();
