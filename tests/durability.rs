@@ -11,6 +11,7 @@ mod full;
 mod gone;
 mod hangs;
 mod heals;
+mod memory;
 mod settings;
 mod small_disk;
 mod starts;

@@ -1,0 +1,59 @@
+//! The memory of a start: a machine that a run just fits has room for the start behind its end.
+
+use crate::durability::files::{await_ready, furnished};
+use crate::durability::hangs::serve_shimmed;
+use crate::util::DEADLINE;
+use crate::util::client::Client;
+use crate::util::figures::peak_kib;
+use crate::util::ledger::{SERVER, serve};
+use crate::util::needs::has;
+use crate::util::time::{now_unix, rfc3339};
+use crate::util::wait_until;
+use rustix::process::Signal;
+use std::fmt::Write;
+use std::fs;
+use std::net::Ipv4Addr;
+
+const VOTES: u32 = 200_000;
+/// Lines of a batch.
+const LINES: u32 = 5_000;
+/// A start takes at most so much of the peak of the run before it.
+const PEAK_PERCENT_MAX: u64 = 115;
+
+/// Regression: behind a kill in a commit a start took more memory than the run before it, and on a machine that the run had
+/// just fitted every start was killed.
+#[test]
+fn a_start_behind_a_kill_in_a_commit_takes_the_memory_of_the_run() {
+    if !has(&["cc"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (data, at) = (folder.path().join("data"), |name| folder.path().join(name));
+    furnished(&data, 1);
+    let mut server = serve_shimmed(folder.path(), &data);
+    let control = server.control_client();
+    let voted_at = rfc3339(now_unix());
+    for first in (0..VOTES).step_by(LINES as usize) {
+        let mut lines = String::new();
+        for number in first..first + LINES {
+            let ip = Ipv4Addr::from(0x0B00_0000 + number);
+            writeln!(lines, r#"{{"server_id":{SERVER},"ip":"{ip}","voted_at":"{voted_at}"}}"#).expect("there is room");
+        }
+        assert_eq!(control.post("/v1/votes/batch", &lines).json()["recorded"], LINES);
+    }
+    let run_kib = peak_kib(server.pid());
+    fs::write(at("hang"), "").expect("the folder takes a file");
+    let mut caster = Client::connect(server.control());
+    let vote = format!(r#"{{"server_id":{SERVER},"ip":"192.0.2.1"}}"#);
+    caster.send(control.request_bytes("POST", "/v1/votes", Some(&vote)));
+    wait_until("a sync hangs", || at("hung").exists());
+    server.signal(Signal::KILL);
+    server.wait_exit(DEADLINE);
+    drop(server);
+
+    let server = serve(&data, &[]);
+    await_ready(&server);
+    let start_kib = peak_kib(server.pid());
+    assert!(start_kib * 100 <= run_kib * PEAK_PERCENT_MAX, "{start_kib} KiB of {run_kib}");
+    server.stop();
+}
