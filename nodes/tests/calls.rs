@@ -104,7 +104,7 @@ impl Before {
     }
 
     fn is_gone(&self, server: u64, address: &str, at: u64) -> bool {
-        self.state.gone_votes.contains(&(server, address.to_owned(), at))
+        self.state.gone_votes.get(&(server, address.to_owned())) >= Some(&at)
     }
 
     /// Whether this answer is right, and the store holds now what it says. The facts that it makes known to its caller.

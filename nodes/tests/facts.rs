@@ -64,7 +64,8 @@ pub(crate) struct State {
     pub(crate) records: BTreeMap<u64, Record>,
     /// The instant of each vote by server and address, of the server's present listing.
     pub(crate) votes: BTreeMap<(u64, String), u64>,
-    pub(crate) gone_votes: BTreeSet<(u64, String, u64)>,
+    /// Up to when the votes of an address were taken away.
+    pub(crate) gone_votes: BTreeMap<(u64, String), u64>,
     pub(crate) gone_listings: BTreeSet<(u64, String)>,
 }
 
@@ -80,9 +81,11 @@ impl State {
                 }
             }
             Fact::VoteGone(server, address, at) => {
-                self.gone_votes.insert((*server, address.clone(), *at));
-                if self.votes.get(&(*server, address.clone())) == Some(at) {
-                    self.votes.remove(&(*server, address.clone()));
+                let name = (*server, address.clone());
+                let until = self.gone_votes.entry(name.clone()).or_insert(*at);
+                *until = (*until).max(*at);
+                if self.votes.get(&name).is_some_and(|held| held <= at) {
+                    self.votes.remove(&name);
                 }
             }
             Fact::Listed(server, record) => self.list(*server, record),
@@ -120,22 +123,19 @@ impl State {
 
     fn vote(&mut self, server: u64, listing: &str, address: &str, at: u64) {
         let is_of_present = self.records.get(&server).is_some_and(|record| record.listing == listing);
-        if !is_of_present || self.gone_votes.contains(&(server, address.to_owned(), at)) {
+        let name = (server, address.to_owned());
+        if !is_of_present || self.gone_votes.get(&name) >= Some(&at) {
             return;
         }
-        let held = self.votes.entry((server, address.to_owned())).or_insert(at);
-        let (earlier, later) = ((*held).min(at), (*held).max(at));
-        *held = later;
-        if earlier < later {
-            self.gone_votes.insert((server, address.to_owned(), earlier));
-        }
+        let held = self.votes.entry(name).or_insert(at);
+        *held = (*held).max(at);
     }
 
     /// All facts that make this state.
     pub(crate) fn facts(&self) -> Vec<Fact> {
         let gone = self.gone_listings.iter().map(|(server, listing)| Fact::ListingGone(*server, listing.clone()));
         let cancelled =
-            self.gone_votes.iter().map(|(server, address, at)| Fact::VoteGone(*server, address.clone(), *at));
+            self.gone_votes.iter().map(|((server, address), at)| Fact::VoteGone(*server, address.clone(), *at));
         let listed = self.records.iter().map(|(server, record)| Fact::Listed(*server, record.clone()));
         let voted = self.votes.iter().filter_map(|((server, address), at)| {
             Some(Fact::Voted(*server, self.records.get(server)?.listing.clone(), address.clone(), *at))
@@ -147,7 +147,7 @@ impl State {
     pub(crate) fn live(&self, now_s: u64, cooldown_s: u64) -> Self {
         let mut live = self.clone();
         live.votes.retain(|_, at| now_s < *at + cooldown_s);
-        live.gone_votes.retain(|(_, _, at)| now_s < *at + cooldown_s);
+        live.gone_votes.retain(|_, at| now_s < *at + cooldown_s);
         live
     }
 
@@ -188,11 +188,11 @@ impl State {
             let name = text(name);
             let read = |part: &str| part.parse().map_err(|_| format!("no number: {name}"));
             match name.split(':').collect::<Vec<_>>()[..] {
-                [server, address, at] if at == text(score) => {
-                    state.gone_votes.insert((read(server)?, address.to_owned(), read(at)?));
-                }
                 [server, listing] if text(score) == "inf" => {
                     state.gone_listings.insert((read(server)?, listing.to_owned()));
+                }
+                [server, address] => {
+                    state.gone_votes.insert((read(server)?, address.to_owned()), read(&text(score))?);
                 }
                 [_server] => {}
                 _ => return Err(format!("{name} ends at {}", text(score))),

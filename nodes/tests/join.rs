@@ -390,13 +390,9 @@ impl<'f> World<'f> {
         for fact in made {
             match fact {
                 Fact::Voted(server, listing, address, at) if latest_s < at + COOLDOWN_S => {
-                    let stands = one.votes.get(&(*server, address.clone())) == Some(at);
+                    let stands = one.votes.get(&(*server, address.clone())) >= Some(at);
                     let is_ended = all().any(|other| match other {
-                        Fact::VoteGone(of, from, then) => (of, from, then) == (server, address, at),
-                        // A vote that was replaced under one listing is taken away under all: its tombstone names none.
-                        Fact::Voted(of, under, from, then) if (of, from) == (server, address) && then > at => {
-                            all().any(|same| *same == Fact::Voted(*server, under.clone(), address.clone(), *at))
-                        }
+                        Fact::VoteGone(of, from, then) => (of, from) == (server, address) && then >= at,
                         other => ends(other, *server, listing),
                     });
                     if !stands && !is_ended {

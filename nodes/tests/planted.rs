@@ -15,7 +15,7 @@ use vote_status_nodes::store::Store;
 const SEEDS: u64 = 100;
 
 /// Faults of the functions: a place, and what stands there instead.
-const OF_FUNCTIONS: [(&str, &str, &str); 30] = [
+const OF_FUNCTIONS: [(&str, &str, &str); 29] = [
     ("a late call is carried out", "until_ms ~= '' and now_ms > tonumber(until_ms)", "false"),
     (
         "another store's call is carried out",
@@ -35,33 +35,28 @@ const OF_FUNCTIONS: [(&str, &str, &str); 30] = [
         "    if latest then\n      return { 'cooldown'",
         "    if false then\n      return { 'cooldown'",
     ),
-    ("a cast takes an instant that was taken away", "if is_vote_gone(call, addresses[at], t) then", "if false then"),
+    ("a cast takes an instant that was taken away", "t = math.max(t, gone_until(call, address) + 1)", ""),
     (
         "a vote of an instant that was cancelled is recorded again",
-        "    if is_vote_gone(call, address, t) then\n      return { 'cancelled'",
+        "    if t <= gone_until(call, address) then\n      return { 'cancelled'",
         "    if false then\n      return { 'cancelled'",
     ),
     ("a cooldown ends early", "local over_s = call.now_s - call.cd", "local over_s = call.now_s - call.cd + 60"),
     ("the votes of a server go early", "latest - over_s + SPARE_S", "latest - call.now_s + SPARE_S"),
     ("an earlier record takes a later vote's place", "or not held or held < t then", "or true then"),
-    ("what is over is recorded", "mode == 'record' and t + call.cd <= call.now_s", "false"),
+    ("what is over is recorded", "  elseif t + call.cd <= call.now_s then\n    return { 'over', '' }", ""),
     ("a cancellation ends whatever vote is there", "not held or text(held) ~= said", "not held"),
     ("a cancelled vote stays", "set(call, 'votes', address, false)", ""),
-    ("a cancellation is not remembered", "set(call, 'gone', vote_name(call, address, t), said)", ""),
-    (
-        "a vote takes another one's place without a word",
-        "    take_vote_away(call, address, held)\n  end\n  local said",
-        "  end\n  local said",
-    ),
+    ("a cancellation is not remembered", "set(call, 'gone', address_name(call, address), text(t))", ""),
     (
         "a cancelled vote is given back",
-        " or is_vote_gone(call, address, t) then\n    return 'gone'",
+        " or t <= gone_until(call, address) then\n    return 'gone'",
         " then\n    return 'gone'",
     ),
     (
-        "an earlier vote that is given back is not taken away",
-        "    take_vote_away(call, address, t)\n    return 'later'",
-        "    return 'later'",
+        "an earlier vote that is given back takes a later one's place",
+        "elseif held and held > t then",
+        "elseif false then",
     ),
     ("a vote is given back under another listing", "elseif not is_of_present then", "elseif not record then"),
     ("a removal takes whatever listing is there", "not record or record.listing ~= listing", "not record"),

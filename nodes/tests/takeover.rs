@@ -74,7 +74,7 @@ fn the_keys_of_1_0_0_are_taken_over() {
     assert_eq!(records, BTreeMap::from([(1, told("aa", "demo")), (2, told("bb", "a+b=")), (3, told("3", "third"))]));
     let voted = |server, address: &str| ((server, address.to_owned()), NOW_S);
     assert_eq!(state.votes, BTreeMap::from([voted(1, "16909060"), voted(1, "20010db800000000"), voted(2, "16909060")]));
-    assert_eq!(state.gone_votes.into_iter().collect::<Vec<_>>(), [(1, "84281096".to_owned(), NOW_S)]);
+    assert_eq!(state.gone_votes.into_iter().collect::<Vec<_>>(), [((1, "84281096".to_owned()), NOW_S)]);
     assert_eq!(state.gone_listings.into_iter().collect::<Vec<_>>(), [(0, listing("dd"))]);
     assert_eq!(store.ask(&["HGETALL", KEYS[5]]), Reply::Array(vec![]));
     let meta = store.ask(&["HMGET", KEYS[3], "schema", "ahead", "cd", "v6"]);

@@ -5,14 +5,15 @@
 -- FACTS. The store and each node hold facts. A node gives a fact back that the store has forgotten. There are four kinds:
 --
 --   x  a listing of a server was taken away      LISTING
---   c  a vote was taken away                     ADDRESS:INSTANT
+--   c  votes up to an instant were taken away    ADDRESS:INSTANT
 --   r  a listing has this token since a stamp    RECORD, which is v2;LISTING;STAMP;TOKEN
 --   v  a vote was made under a listing           ADDRESS:INSTANT
 --
 -- THE JOIN. Facts may come late, twice and in any order. The same facts make the same state, by these rules:
 --
 --   1. What was taken away never comes back.
---   2. Of two votes of an address the later one stands. It takes the earlier one away, whichever comes first.
+--   2. Of the votes of an address the latest one stands. So a vote is never made that is earlier than one that was taken
+--      away: a node may learn of both in any order.
 --   3. Of two listings of a server the greater one stands. It takes the other one away, with its votes.
 --   4. Of two tokens of a listing the one with the later stamp stands. Of equal stamps the greater token stands.
 --   5. Of two servers with one token the one with the later stamp keeps it. The other one gets a spare token, which
@@ -315,8 +316,8 @@ local function change(make)
   end
 end
 
-local function vote_name(call, address, t)
-  return call.server .. ':' .. address .. ':' .. text(t)
+local function address_name(call, address)
+  return call.server .. ':' .. address
 end
 
 -- The instant of the live vote of an address, if there is one.
@@ -325,31 +326,27 @@ local function live_vote(call, address)
   return held and call.now_s < held + call.cd and held or nil
 end
 
-local function is_vote_gone(call, address, t)
-  return get(call, 'gone', vote_name(call, address, t))
+-- Up to which instant votes of an address were taken away; 0 where none was.
+local function gone_until(call, address)
+  return tonumber(get(call, 'gone', address_name(call, address)) or 0)
 end
 
--- Gives whether that was news.
-local function take_vote_away(call, address, t)
-  local is_held = tonumber(get(call, 'votes', address) or nil) == t
-  if is_vote_gone(call, address, t) and not is_held then
+-- Takes the votes of an address up to an instant away. Gives whether that was news.
+local function take_votes_away(call, address, t)
+  if t <= gone_until(call, address) then
     return false
   end
-  local said = text(t)
-  set(call, 'gone', vote_name(call, address, t), said)
-  if is_held then
+  set(call, 'gone', address_name(call, address), text(t))
+  local held = tonumber(get(call, 'votes', address) or nil)
+  if held and held <= t then
     set(call, 'votes', address, false)
   end
-  tell(call, call.server, 'c', address .. ':' .. said)
+  tell(call, call.server, 'c', address .. ':' .. text(t))
   return true
 end
 
 -- Makes a vote that is neither gone nor earlier than the one that stands.
 local function make_vote(call, address, t)
-  local held = live_vote(call, address)
-  if held then
-    take_vote_away(call, address, held)
-  end
   local said = text(t)
   set(call, 'votes', address, said)
   tell(call, call.server, 'v', address .. ':' .. said)
@@ -436,22 +433,17 @@ local function ended_s(call)
   return ended <= call.now_s + AHEAD_MAX_S and ended or 0
 end
 
--- The first second from `t` on, and behind the votes of earlier listings, of which no vote of these addresses was taken
+-- The first second from `t` on, behind the votes of earlier listings, and behind the votes of these addresses that were taken
 -- away; nil where that is too far ahead.
 local function free_instant(call, addresses, listing, t)
-  local latest_s, at = call.now_s + AHEAD_MAX_S, 1
   local listed_s = math.floor(string.sub(listing, 1, 16) / 1000000)
   if t < listed_s then
     t = math.max(t, ended_s(call) + 1)
   end
-  while at <= #addresses and t <= latest_s do
-    if is_vote_gone(call, addresses[at], t) then
-      t, at = t + 1, 1
-    else
-      at = at + 1
-    end
+  for _, address in ipairs(addresses) do
+    t = math.max(t, gone_until(call, address) + 1)
   end
-  return t <= latest_s and t or nil
+  return t <= call.now_s + AHEAD_MAX_S and t or nil
 end
 
 -- A vote of all these addresses, or of none.
@@ -491,7 +483,7 @@ local function vote(call, mode, said, ...)
     return { 'unchanged', '', text(latest) }
   end
   for _, address in ipairs(mode == 'record' and open or {}) do
-    if is_vote_gone(call, address, t) then
+    if t <= gone_until(call, address) then
       return { 'cancelled', '', address }
     end
   end
@@ -510,7 +502,7 @@ local function cancel(call, address, said)
   if not held or text(held) ~= said then
     return { 'other', '', held and text(held) or '' }
   end
-  take_vote_away(call, address, held)
+  take_votes_away(call, address, held)
   return { 'cancelled', commit(call) }
 end
 
@@ -573,14 +565,13 @@ local function give_vote(call, listing, address, t)
   local now = held and text(held) or ''
   if t + call.cd <= call.now_s then
     return 'over', now
-  elseif is_listing_gone(call, listing) or is_vote_gone(call, address, t) then
+  elseif is_listing_gone(call, listing) or t <= gone_until(call, address) then
     return 'gone', now
   elseif not is_of_present then
     return 'unlisted', now
   elseif held == t then
     return 'has', now
   elseif held and held > t then
-    take_vote_away(call, address, t)
     return 'later', now
   end
   make_vote(call, address, t)
@@ -605,7 +596,7 @@ local function give(call, ...)
     elseif kind == 'c' and address and t + call.cd <= call.now_s then
       word = 'over'
     elseif kind == 'c' and address then
-      word = take_vote_away(call, address, tonumber(t)) and word or 'has'
+      word = take_votes_away(call, address, tonumber(t)) and word or 'has'
     elseif kind == 'v' and address then
       word, now = give_vote(call, listing, address, tonumber(t))
     else
@@ -742,12 +733,15 @@ local function takeover(keys, args)
     table.insert(records, server)
     table.insert(records, 'v2;0000000000000000-' .. id .. ';0;' .. token)
   end
-  local names, listings, tombstones = ask('ZRANGE', gone, 0, -1), {}, {}
+  -- In the order of their instants: of the votes of an address the latest one is what counts.
+  local names, taken_over, tombstones = ask('ZRANGE', gone, 0, -1), {}, {}
   for _, name in ipairs(names) do
-    if string.match(name, '^%x+$') and #name == 16 then
-      table.insert(listings, name)
-      table.insert(tombstones, '+inf')
-      table.insert(tombstones, '0:0000000000000000-' .. name)
+    local voter, at = string.match(name, '^(%d+:%x+):(%d+)$')
+    local listing = #name == 16 and string.match(name, '^%x+$')
+    if voter or listing then
+      table.insert(taken_over, name)
+      table.insert(tombstones, at or '+inf')
+      table.insert(tombstones, voter or '0:0000000000000000-' .. listing)
     end
   end
   local known, others = ask('HGETALL', nodes), {}
@@ -766,7 +760,7 @@ local function takeover(keys, args)
   local last = '1 ' .. ask('XADD', log, '*', 'n', '1', 'b', args[2], 'p', '0') .. ' ' .. args[2]
   write_all('HSET', dir, records)
   write_all('ZADD', gone, tombstones)
-  write_all('ZREM', gone, listings)
+  write_all('ZREM', gone, taken_over)
   write_all('HDEL', nodes, others)
   ask('HDEL', meta, 'ahead')
   ask('HSET', meta, 'schema', SCHEMA, 'last', last, 'stamp', '0')

@@ -171,7 +171,7 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
 /// Why a vote is refused.
 pub const EXPIRED: &str = "voted_at is older than the cooldown";
 /// See [`EXPIRED`].
-pub const CANCELLED: &str = "this vote was cancelled";
+pub const CANCELLED: &str = "this vote, or a later one of its address, was cancelled";
 /// See [`EXPIRED`].
 pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 

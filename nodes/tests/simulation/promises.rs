@@ -234,22 +234,34 @@ impl Promises {
         })
     }
 
-    /// Whether a removal of which a caller was told before a vote was begun may have taken that vote away all the same.
-    fn may_be_removed_late(&self, wanted: &Wanted, vote: &Vote) -> bool {
+    /// Whether what a caller was told of before a vote was begun may have taken that vote away all the same: the store forgot it,
+    /// and took votes until a node gave it back.
+    fn may_have_come_back(&self, wanted: &Wanted, vote: &Vote) -> bool {
         let is_since = |us: Option<u64>| us.is_some_and(|us| wanted.begun_us <= us);
-        match &wanted.outcome {
-            // The store forgot it, and took votes until a node gave it back.
-            Some(ChangeOutcome::Decided(_, Done::Removed(listing))) => {
+        match (&wanted.change, &wanted.outcome) {
+            (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) => {
                 *listing == vote.listing && is_since(self.lost_us)
             }
-            // The network held it up, and its term is not over by a clock that was set back.
-            Some(ChangeOutcome::Silent) => is_since(self.stepped_us),
+            // Or the network held it up, and its term is not over by a clock that was set back.
+            (WantedChange::Remove(_), Some(ChangeOutcome::Silent)) => {
+                is_since(self.lost_us) || is_since(self.stepped_us)
+            }
+            (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
+                *address == vote.pair.address && *at >= vote.at && is_since(self.lost_us)
+            }
+            (WantedChange::Cancel(_, address), Some(ChangeOutcome::Silent)) => {
+                *address == vote.pair.address && is_since(self.lost_us)
+            }
+            (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record)))) => {
+                record.listing > vote.listing && is_since(self.lost_us)
+            }
+            (WantedChange::List { .. }, Some(ChangeOutcome::Silent)) => is_since(self.lost_us),
             _ => false,
         }
     }
 
     /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
-    /// caller was told of before a vote was begun did not mean that vote, but for a removal.
+    /// caller was told of before a vote was begun did not mean that vote.
     fn may_be_gone(&self, vote: &Vote) -> bool {
         self.wanted.values().any(|wanted| {
             let is_refused = matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
@@ -257,7 +269,7 @@ impl Promises {
                 return false;
             }
             if wanted.ended_us < vote.begun_us {
-                return matches!(wanted.change, WantedChange::Remove(_)) && self.may_be_removed_late(wanted, vote);
+                return self.may_have_come_back(wanted, vote);
             }
             match (&wanted.change, &wanted.outcome) {
                 (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
@@ -439,6 +451,16 @@ impl Promises {
             if let (Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record))), true, true) =
                 (&last.outcome, is_last, is_known)
             {
+                // The store forgot a listing with a later stamp, and no node that knew it was within reach.
+                let is_outweighed = of_it.iter().any(|wanted| match &wanted.outcome {
+                    Some(ChangeOutcome::Decided(_, Done::Listed(other))) => {
+                        other.listing > record.listing && self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us)
+                    }
+                    _ => false,
+                });
+                if is_outweighed {
+                    continue;
+                }
                 // Another server may claim the token, with a later stamp.
                 let is_claimed = self.wanted.values().any(|wanted| {
                     let token = match &wanted.change {

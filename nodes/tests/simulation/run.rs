@@ -202,7 +202,7 @@ impl Run {
         match kind {
             0 | 12 => {
                 let length_us = 2 * length_us;
-                let slow = |random: &mut crate::random::Random| 1_000 << random.below(11);
+                let slow = |random: &mut crate::random::Random| 1_000 << random.below(13);
                 let (there_us, back_us) = (slow(&mut self.random), slow(&mut self.random));
                 world.hosts[host].network =
                     Network { there_us, back_us, cut: self.random.below(2) * self.random.below(60), ..Network::USUAL };

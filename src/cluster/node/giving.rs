@@ -74,8 +74,8 @@ impl Owed {
         self.aside.clear();
     }
 
-    /// The next facts, by their servers. What takes away goes together with what took its place, where that is owed too:
-    /// else nodes that do not know it would show nothing meanwhile.
+    /// The next facts, by their servers. A listing that was taken away goes together with the one that took its place, where
+    /// that is owed too: else nodes that do not know it would show no server meanwhile.
     pub(super) fn next(&mut self, max: usize) -> Vec<Batch> {
         self.is_read = false;
         let share =
@@ -95,17 +95,12 @@ impl Owed {
         batches
     }
 
-    /// What is owed and took the place of what this fact takes away.
+    /// How a server is listed now whose listing this fact takes away, where that is owed.
     fn followers(&self, said: &Said) -> Vec<Said> {
-        if !said.fact.takes_away() {
-            return Vec::new();
+        match said.fact {
+            Fact::ListingGone(_) => self.servers.left_of(said.server).cloned().collect(),
+            _ => Vec::new(),
         }
-        let votes = self.votes.left_of(said.server);
-        let votes = votes.filter(|vote| match (&said.fact, &vote.fact) {
-            (Fact::VoteGone(_, address), Fact::Vote(_, _, voter)) => address == voter,
-            _ => false,
-        });
-        self.servers.left_of(said.server).chain(votes).cloned().collect()
     }
 
     fn share_of(&mut self, fact: &Fact) -> &mut Share {
@@ -135,11 +130,11 @@ impl Owed {
                     self.votes.settle_where(is_of_it);
                 }
                 Fact::VoteGone(at, address) => {
-                    let is_it = |owed: &Said| {
+                    let is_gone = |owed: &Said| {
                         let Fact::Vote(_, instant, voter) = &owed.fact else { return false };
-                        (owed.server, instant, voter) == (said.server, at, address)
+                        (owed.server, voter) == (said.server, address) && instant <= at
                     };
-                    self.votes.settle_where(is_it);
+                    self.votes.settle_where(is_gone);
                 }
                 Fact::Listed(record) => {
                     let is_before = |owed: &Said| matches!(&owed.fact, Fact::Listed(held) if owed.server == said.server && held <= record);

@@ -1,7 +1,7 @@
 //! What a node knows besides the votes that it shows: how servers are listed, and what was taken away. Facts are joined to
 //! it, in any order; the same facts make the same state everywhere.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::cluster::wire::answer::Gone;
 use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
@@ -9,7 +9,6 @@ use crate::store::{Event, StoredVote};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
 use crate::vote::id::{ServerId, Token};
-use crate::vote::ipv4::Ipv4;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
@@ -18,8 +17,8 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub(super) struct Knowledge {
     servers: BTreeMap<ServerId, Record>,
     tokens: HashMap<Token, ServerId>,
-    /// In the order of their instants, so that those that are over are found.
-    gone_votes: BTreeSet<(UnixSeconds, ServerId, VoterAddress)>,
+    /// Up to when the votes of an address were taken away.
+    gone_votes: BTreeMap<(ServerId, VoterAddress), UnixSeconds>,
     gone_listings: BTreeMap<Listing, ServerId>,
     /// The greatest stamp that was seen.
     pub(super) stamp: u64,
@@ -57,19 +56,19 @@ impl Knowledge {
                 self.gone_listings.insert(listing, server);
             }
             Gone::Vote(server, at, address) => {
-                self.gone_votes.insert((at, server, address));
+                let until = self.gone_votes.entry((server, address)).or_insert(at);
+                *until = at.max(*until);
             }
         }
     }
 
     /// Forgets what was taken away and would be over by now.
     pub(super) fn forget_over(&mut self, now: UnixSeconds, cooldown: Cooldown) {
-        let first_live = (now.minus(cooldown.seconds()).plus(1), ServerId(0), VoterAddress::V4(Ipv4(0)));
-        self.gone_votes = self.gone_votes.split_off(&first_live);
+        self.gone_votes.retain(|_, at| now < cooldown.expires_at(*at));
     }
 
     fn has_gone(&self, server: ServerId, at: UnixSeconds, address: VoterAddress) -> bool {
-        self.gone_votes.contains(&(at, server, address))
+        self.gone_votes.get(&(server, address)) >= Some(&at)
     }
 
     /// All facts that take something away, but for listings of which nobody knows the server.
@@ -77,7 +76,7 @@ impl Knowledge {
         let listings = self.gone_listings.iter().filter(|(_, server)| server.0 != 0);
         let listings = listings.map(|(listing, server)| Said { server: *server, fact: Fact::ListingGone(*listing) });
         let votes = self.gone_votes.iter();
-        let votes = votes.map(|(at, server, address)| Said { server: *server, fact: Fact::VoteGone(*at, *address) });
+        let votes = votes.map(|((server, address), at)| Said { server: *server, fact: Fact::VoteGone(*at, *address) });
         listings.chain(votes).collect()
     }
 }
@@ -130,24 +129,14 @@ impl<'k> Join<'k> {
         let listed = self.known.record(said.server);
         match &said.fact {
             Fact::ListingGone(listing) => listed.is_none_or(|record| record.listing != *listing),
-            Fact::VoteGone(at, address) => self.held(Pair { server: said.server, address: *address }) != Some(*at),
+            Fact::VoteGone(at, address) => {
+                self.held(Pair { server: said.server, address: *address }).is_none_or(|held| held > *at)
+            }
             Fact::Listed(record) => listed >= Some(record),
             Fact::Vote(listing, at, address) => {
                 let held = self.held(Pair { server: said.server, address: *address });
                 listed.is_some_and(|record| record.listing == *listing) && held >= Some(*at)
             }
-        }
-    }
-
-    /// Whether this very fact is shown. A later vote of the pair than the store has recorded was cancelled there, and the log brings
-    /// that first: then there would be none.
-    pub(super) fn shows(&self, said: &Said) -> bool {
-        match &said.fact {
-            Fact::Vote(_, at, address) => {
-                let held = self.held(Pair { server: said.server, address: *address });
-                held == Some(*at) && self.has(said)
-            }
-            _ => self.has(said),
         }
     }
 
@@ -165,7 +154,7 @@ impl<'k> Join<'k> {
         let Said { server, fact } = said;
         match fact {
             Fact::ListingGone(listing) => self.take_away_listing(server, listing),
-            Fact::VoteGone(at, address) => self.take_away_vote(server, at, address),
+            Fact::VoteGone(at, address) => self.take_away_votes(server, at, address),
             Fact::Listed(record) => self.list(server, record),
             Fact::Vote(listing, at, address) => self.vote(server, listing, at, address),
         }
@@ -197,18 +186,15 @@ impl<'k> Join<'k> {
         }
     }
 
-    fn take_away_vote(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
-        self.note_vote_gone(server, at, address);
-        let pair = Pair { server, address };
-        if self.held(pair) == Some(at) && !self.is_over(at) {
-            self.overlay.changed.insert(pair, None);
-            self.events.push(Event::VoteRemoved(StoredVote { pair, voted_at: at }));
-        }
-    }
-
-    fn note_vote_gone(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
-        if !self.is_over(at) && self.known.gone_votes.insert((at, server, address)) {
+    fn take_away_votes(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
+        if !self.is_over(at) && !self.known.has_gone(server, at, address) {
+            self.known.gone_votes.insert((server, address), at);
             self.fresh.push(Said { server, fact: Fact::VoteGone(at, address) });
+        }
+        let pair = Pair { server, address };
+        if let Some(voted_at) = self.held(pair).filter(|held| *held <= at) {
+            self.overlay.changed.insert(pair, None);
+            self.events.push(Event::VoteRemoved(StoredVote { pair, voted_at }));
         }
     }
 
@@ -266,12 +252,8 @@ impl<'k> Join<'k> {
             return;
         }
         let pair = Pair { server, address };
-        match self.held(pair) {
-            Some(held) if held == at => return,
-            Some(held) if held > at => return self.take_away_vote(server, at, address),
-            // It takes the place of that one. Where it is as late as the end of the earlier one, that one ended by itself.
-            Some(held) if self.cooldown.expires_at(held) > at => self.note_vote_gone(server, held, address),
-            Some(_) | None => {}
+        if self.held(pair) >= Some(at) {
+            return;
         }
         self.overlay.changed.insert(pair, Some(at));
         self.events.push(Event::Vote(StoredVote { pair, voted_at: at }));

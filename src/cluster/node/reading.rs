@@ -304,20 +304,10 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
     entry.last.n == position.n + 1 && entry.before == position.mark()
 }
 
-/// Whether a later vote of the same entry takes the place of the vote that this fact takes away.
-fn is_replaced(fact: &EntryFact, facts: &[EntryFact]) -> bool {
-    let EntryFact::Other(Said { server, fact: Fact::VoteGone(gone_at, gone) }) = fact else { return false };
-    facts
-        .iter()
-        .any(|fact| matches!(fact, EntryFact::Vote(of, at, address) if (of, address) == (server, gone) && at > gone_at))
-}
-
 /// Joins what an entry says. Gives it as facts: a vote is of the present listing.
 pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said> {
-    // A vote takes the place of the one that was taken away for it: what is shown changes once.
-    let (replaced, facts): (Vec<_>, Vec<_>) = facts.iter().cloned().partition(|fact| is_replaced(fact, &facts));
     let mut taken = Vec::new();
-    for fact in facts.into_iter().chain(replaced) {
+    for fact in facts {
         let said = match fact {
             EntryFact::Other(said) => said,
             EntryFact::Vote(server, at, address) => {

@@ -175,14 +175,12 @@ impl NodeMachine {
         let is_ahead = last.n > self.position.n;
         let (are_shown, fresh) = self.join(now, |join| {
             for said in &facts {
-                // Where a pair has a later vote the store has left it alone. How servers are listed follows the log alone, as
-                // its votes are of the listing that it has come to.
-                let is_known = join.has(said) || is_ahead && join.changes_listing(said);
-                if !is_known {
+                // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
+                if !(is_ahead && join.changes_listing(said)) {
                     join.take(said.clone());
                 }
             }
-            facts.iter().all(|said| join.shows(said))
+            facts.iter().all(|said| join.has(said))
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });

@@ -415,8 +415,8 @@ impl NodeRecorder {
         let current = self.live.directory.snapshot();
         let mut servers = Cow::Borrowed(&*current);
         let mut removed = RemovedVotes::of(events, &self.live.table);
-        for (index, event) in events.iter().enumerate() {
-            observer.comes(event, events.get(index + 1), &removed, &self.live);
+        for event in events {
+            observer.comes(event, &removed, &self.live);
             state::apply(event, &mut self.live.table, &mut servers, &mut removed, cooldown);
         }
         if let Cow::Owned(next) = servers {

@@ -33,8 +33,8 @@ impl EventObserver {
         Self { before, listed, cooldown, now, is_watched, seen, ended }
     }
 
-    /// This event comes, and then the `next` one.
-    pub(super) fn comes(&mut self, event: &Event, next: Option<&Event>, removed: &RemovedVotes, live: &LiveState) {
+    /// This event comes.
+    pub(super) fn comes(&mut self, event: &Event, removed: &RemovedVotes, live: &LiveState) {
         match event {
             Event::Vote(vote) => {
                 let (pair, expires_at) = (vote.pair, self.cooldown.expires_at(vote.voted_at));
@@ -47,11 +47,9 @@ impl EventObserver {
                 }
                 self.see(live, Seen::Vote { pair, voted_at: vote.voted_at, expires_at });
             }
-            // What makes room for a later vote of the same pair, or goes with its server, is no cancellation. Another
-            // network of the same prefix is the same voter.
+            // What goes with its server is no cancellation.
             Event::VoteRemoved(vote) => {
-                let is_replaced = matches!(next, Some(Event::Vote(next)) if next.pair == vote.pair);
-                if !is_replaced && self.before.contains(vote.pair.server) {
+                if self.before.contains(vote.pair.server) {
                     self.ended.cancelled += 1;
                     self.see(live, Seen::Cancellation(vote.pair));
                 }

@@ -313,7 +313,7 @@ fn read_plain(question: &StoreQuestion, value: &Value) -> Option<StoreReply> {
         }
         StoreQuestion::Gone(..) => {
             let members = items(value)?;
-            let gone = members.chunks_exact(2).filter_map(|pair| read_gone(text(&pair[0])?));
+            let gone = members.chunks_exact(2).filter_map(|pair| read_gone(text(&pair[0])?, &pair[1]));
             StoreReply::Gone(gone.collect(), members.len() / 2)
         }
         StoreQuestion::Votes(..) => {
@@ -330,15 +330,15 @@ fn read_plain(question: &StoreQuestion, value: &Value) -> Option<StoreReply> {
     })
 }
 
-/// A member of what was taken away: `SERVER:LISTING` or `SERVER:ADDRESS:INSTANT`. Anything else is a hint for the functions.
-fn read_gone(member: &str) -> Option<Gone> {
+/// A member of what was taken away: `SERVER:LISTING`, or `SERVER:ADDRESS` with an instant for its score. Anything else is a
+/// hint for the functions.
+fn read_gone(member: &str, score: &Value) -> Option<Gone> {
     let (server, rest) = member.split_once(':')?;
     let server = ServerId(server.parse().ok()?);
     if let Some(listing) = Listing::read(rest) {
         return Some(Gone::Listing(server, listing));
     }
-    let (at, voter) = read_vote(rest)?;
-    Some(Gone::Vote(server, at, voter))
+    Some(Gone::Vote(server, seconds(score)?, address(rest)?))
 }
 
 /// `ADDRESS:INSTANT`

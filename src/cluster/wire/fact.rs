@@ -107,7 +107,7 @@ impl fmt::Display for Record {
 pub enum Fact {
     /// This listing was taken away.
     ListingGone(Listing),
-    /// This vote was taken away.
+    /// The votes of this address up to this instant were taken away.
     VoteGone(UnixSeconds, VoterAddress),
     /// A listing has this token since its stamp.
     Listed(Record),

@@ -174,7 +174,7 @@ fn entries_and_what_was_taken_away() {
     assert_eq!(line(&["n", "3", "b", "-7", "s", "28", "c", "7:4"]), LogItem::Strange(id));
     assert_eq!(line(&["message", "hello"]), LogItem::Strange(id));
     assert_eq!(line(&["n", "3", "b", "-7", "p", "12", "s", "28", "z", "7:4"]), LogItem::Unreadable(id));
-    let members = texts(&["28:7:1800000000", "1800000000", "28:1800000000000000-00000000000000ab", "inf", "28", "5"]);
+    let members = texts(&["28:7", "1800000000", "28:1800000000000000-00000000000000ab", "inf", "28", "5"]);
     let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
     let gone = vec![Gone::Vote(ServerId(28), AT, VOTER), Gone::Listing(ServerId(28), listing)];
     assert_eq!(StoreAnswer::read(&StoreQuestion::Gone(5, 0), &members).reply, StoreReply::Gone(gone, 3));

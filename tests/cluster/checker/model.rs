@@ -169,13 +169,13 @@ impl Model {
         Ok(())
     }
 
-    /// A vote out of the site's records was answered 422 `cancelled`: that very vote was taken away before.
+    /// A vote out of the site's records was answered 422 `cancelled`: that very vote or a later one was taken away before.
     pub(crate) fn refused_as_cancelled(&self, pair: Pair, sent: i64) -> Result<(), Violation> {
-        let is_possible = |state: &State| state.told.contains(&sent) || state.was_unsure;
+        let is_possible = |state: &State| state.told.iter().any(|told| *told >= sent) || state.was_unsure;
         if self.pairs.get(&pair).is_some_and(is_possible) {
             return Ok(());
         }
-        Err(format!("{pair:?} was refused as cancelled, and had no vote at {sent}"))
+        Err(format!("{pair:?} was refused as cancelled, and had no vote at {sent} or later"))
     }
 
     fn acknowledge(&mut self, pair: Pair, node: usize, voted_at: i64, now: i64) {
@@ -350,8 +350,8 @@ mod tests {
         model.cancelled(pair, 0, true, NOW).expect("it is there");
         assert!(model.recorded(&[pair], 0, NOW, NOW..=NOW).is_err());
         assert!(model.kept(pair, 0, (NOW, NOW), NOW).is_err(), "it was cancelled");
-        assert!(model.refused_as_cancelled(pair, NOW).is_ok());
-        assert!(model.refused_as_cancelled(pair, NOW - 1).is_err());
+        assert!([NOW, NOW - 1].iter().all(|at| model.refused_as_cancelled(pair, *at).is_ok()));
+        assert!(model.refused_as_cancelled(pair, NOW + 1).is_err());
     }
 
     #[test]
