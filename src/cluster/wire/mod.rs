@@ -12,7 +12,7 @@
 //!
 //! **Reading whole.** First `meta`, then `dir`, the votes of each server, `gone`, and the log behind the last entry that `meta` named. An
 //! entry that is seen twice does no harm. `gone` is read by ranks from its end: what is added meanwhile moves members to ranks
-//! that are still to be read, and what expires takes the other end, so no member is missed.
+//! that are still to be read, what expires takes the other end, and the log has a member whose instant moves, so none is missed.
 //!
 //! **Giving back.** One call is of one server, one step and one entry. What takes away comes first. Each word of the answer but
 //! `unlisted` settles its fact. The answer to a record may be a spare.
