@@ -12,7 +12,7 @@ pub struct Bounds {
     pub connect_ms: u64,
     /// How long the store waits for a new entry before it answers that there is none.
     pub block_ms: u64,
-    /// A node whose record did not change for so long, while the store took writes, is not waited for.
+    /// A node is not waited for where its record did not change for so long while the store took writes.
     pub silence_ms: u64,
     /// A node that starts waits for at least so long in which the store takes writes: the store may have lost the records of
     /// nodes that it has to wait for.
@@ -37,7 +37,7 @@ pub struct Bounds {
     pub entries_max: usize,
     /// A store that closes the connection over so few has another reason for it.
     pub entries_min: usize,
-    /// Servers whose votes are asked for at once, while the whole state is read.
+    /// So many servers' votes are asked for at once, while the whole state is read.
     pub servers_max: usize,
     /// Records of servers and of what was taken away that come in one reply.
     pub records_max: usize,

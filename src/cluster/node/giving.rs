@@ -95,7 +95,7 @@ impl Owed {
         batches
     }
 
-    /// How a server is listed now whose listing this fact takes away, where that is owed.
+    /// The present listing of the server that this fact takes a listing from, where it is owed.
     fn followers(&self, said: &Said) -> Vec<Said> {
         match said.fact {
             Fact::ListingGone(_) => self.servers.left_of(said.server).cloned().collect(),

@@ -85,7 +85,7 @@ impl Knowledge {
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     changed: HashMap<Pair, Option<UnixSeconds>>,
-    /// Servers whose votes the events take away.
+    /// Servers that lose all votes by the events.
     dropped: HashSet<ServerId>,
 }
 

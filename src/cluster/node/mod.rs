@@ -109,7 +109,7 @@ pub struct NodeMachine {
     is_loaded: bool,
     /// Why the state is to be read whole at the next chance, whatever the store holds.
     doubt: Option<RebuildCause>,
-    /// Whether what it has lost may be known to other nodes alone, whose last entry it holds.
+    /// Whether only other nodes may know what it has lost, as it holds the last entry that they know.
     may_others_know: bool,
     /// The votes' connection says that the store has lost something: the feed is asked whether its store has, too.
     is_suspect: bool,

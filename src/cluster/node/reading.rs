@@ -346,6 +346,30 @@ mod tests {
     }
 
     /// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
+    /// A reading of these pieces, behind what the store is, and up to its answer that it holds the last entry. `None` where it has to
+    /// begin anew.
+    fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
+        let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
+        let begin = StoreReply::Meta {
+            store: store.clone(),
+            schema: schema.clone(),
+            cooldown_s: 5_400,
+            prefix: 64,
+            last,
+            stamp: 20,
+        };
+        let end = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
+        let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
+        for reply in [begin].into_iter().chain(pieces).chain([end]) {
+            let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+            let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
+            if matches!(progress, ReadingProgress::Torn) {
+                return None;
+            }
+        }
+        Some(reading)
+    }
+
     #[test]
     fn votes_are_of_the_listing_that_the_log_has_come_to() {
         let listing = |stamp: u64| Listing::read(&format!("{stamp:016}-{stamp:016x}")).expect("a listing");
@@ -356,33 +380,15 @@ mod tests {
         let vote = |address| EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(address)));
         let said = |fact| EntryFact::Other(Said { server: SERVER, fact });
         let (gone, listed) = (|stamp| said(Fact::ListingGone(listing(stamp))), |record| said(Fact::Listed(record)));
-        let (store, last) = ("store".to_owned(), Last::default());
         // What is shown of a server that the directory has under the listing of stamp 20.
         let shown = |entries: Vec<Vec<EntryFact>>| {
-            let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
             let entries = entries.into_iter().zip(1..).map(|(facts, n)| entry(n, facts)).collect();
-            let (store, schema, version) = (store.clone(), "3".to_owned(), String::new());
-            for reply in [
-                StoreReply::Meta {
-                    store: store.clone(),
-                    schema: schema.clone(),
-                    cooldown_s: 5_400,
-                    prefix: 64,
-                    last,
-                    stamp: 20,
-                },
+            let reading = read(vec![
                 StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record(20, 20)))]),
                 StoreReply::Votes(Vec::new()),
                 StoreReply::Gone(Vec::new(), 0),
                 StoreReply::Log(entries),
-                StoreReply::Head { is_held: true, last, store, schema, version },
-            ] {
-                let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
-                let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
-                if matches!(progress, ReadingProgress::Torn) {
-                    return None;
-                }
-            }
+            ])?;
             let mut shown: Vec<u32> = Vec::new();
             for entry in reading.state.table.find(|_| true) {
                 if let VoterAddress::V4(Ipv4(address)) = entry.pair.address {
@@ -411,25 +417,12 @@ mod tests {
 
     #[test]
     fn a_whole_reading_follows_the_log_and_finds_a_hole() {
-        let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
-        let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
-        for reply in [
-            StoreReply::Meta {
-                store: store.clone(),
-                schema: schema.clone(),
-                cooldown_s: 5_400,
-                prefix: 64,
-                last,
-                stamp: 5,
-            },
+        let pieces = [
             StoreReply::Servers("0".to_owned(), Vec::new()),
             StoreReply::Gone(Vec::new(), 0),
             StoreReply::Log(Vec::new()),
-            StoreReply::Head { is_held: true, last, store, schema, version: String::new() },
-        ] {
-            let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
-            let _progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
-        }
+        ];
+        let mut reading = read(pieces.into()).expect("it is whole");
         assert!(reading.follow(vec![entry(1, Vec::new()), entry(2, Vec::new())], Cooldown::USUAL, NOW));
         assert_eq!(reading.position.n, 2);
         assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");

@@ -196,7 +196,7 @@ impl NodeMachine {
         }
     }
 
-    /// Tells the callers whose changes the log has brought.
+    /// Tells the callers of the changes that the log has brought.
     pub(super) fn acknowledge(&mut self) {
         let reached = self.position.n;
         let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made(reached)?)));

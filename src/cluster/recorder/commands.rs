@@ -16,7 +16,7 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// Commands whose changes are on their way.
+/// Commands with changes on their way.
 #[derive(Default)]
 pub(super) struct Commands {
     /// The number of the last change and of the last command.
@@ -99,7 +99,7 @@ impl Commands {
         let planned = plan(command, cooldowns, now);
         self.numbered += 1;
         let mut parts = Vec::new();
-        let mut changes = VecDeque::new();
+        let mut changes = Vec::new();
         for (index, part) in planned.into_iter().enumerate() {
             match part {
                 Planned::Known(reply) => parts.push(reply),
@@ -107,18 +107,18 @@ impl Commands {
                     parts.push(Reply::StoreUnavailable);
                     self.changes += 1;
                     self.parts.insert(self.changes, Part { command: self.numbered, index, wanted, is_confirmed: true });
-                    changes.push_back((self.changes, change));
+                    changes.push((self.changes, change));
                 }
             }
         }
         let undecided = changes.len();
-        let later = if is_in_order { changes.split_off(undecided.min(1)) } else { VecDeque::new() };
+        let later = if is_in_order { changes.split_off(undecided.min(1)) } else { Vec::new() }.into();
         let under_way = UnderWay { parts, undecided, later, made: 0, votes, taken_us: now_us, respond };
         if undecided == 0 {
             return Err(under_way.decided());
         }
         self.under_way.insert(self.numbered, under_way);
-        Ok(changes.into())
+        Ok(changes)
     }
 
     /// Too few replicas hold this change.
@@ -194,7 +194,7 @@ fn is_change(reply: &Reply) -> bool {
 }
 
 /// Whether the lines of a command are made one after the other. All others are made together, as each takes more than one
-/// journey to the store, and a line whose first one was in vain comes behind later lines.
+/// journey to the store, and a line that has to begin again comes behind later lines.
 fn depends_on_order(command: &Command) -> bool {
     match command {
         Command::Servers(servers, _) => {
