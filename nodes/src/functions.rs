@@ -6,15 +6,15 @@ use std::mem;
 use std::rc::Rc;
 
 use mlua::{Function, IntoLua, Lua, MultiValue, Table, Value, Variadic};
+use vote_status::cluster::wire::sha1;
 
 use crate::commands::find;
 use crate::reply::{Answer, Reply, said, whole};
-use crate::sha1::sha1hex;
 use crate::store::{Refusal, Store};
 
 /// The functions of the service, as the nodes load them.
 pub const CODE: &str = include_str!("../../src/cluster/functions.lua");
-/// The functions of version 1.0.0, whose keys this version takes over.
+/// The functions of version 1.0.0. This version takes its keys over.
 pub const CODE_OF_1_0_0: &str = include_str!("../tests/kept/functions-1.0.0.lua");
 /// What the library finds in the store.
 pub const PRELUDE: &str = include_str!("prelude.lua");
@@ -74,7 +74,7 @@ impl Functions {
             of_library.borrow_mut().insert(name, Registered { callback, writes });
             Ok(())
         })?;
-        let digest = lua.create_function(|_, text: mlua::LuaString| Ok(sha1hex(&text.as_bytes())))?;
+        let digest = lua.create_function(|_, text: mlua::LuaString| Ok(sha1::hex(&text.as_bytes())))?;
         let run = lua.load(prelude).set_name("prelude").call((ask, may_call, register, digest))?;
         // The first line names language and library. The others keep their numbers.
         let body = code.strip_prefix("#!lua name=").and_then(|rest| rest.find('\n').map(|end| &rest[end..]));

@@ -11,6 +11,5 @@ pub mod hashes;
 pub mod keyspace;
 pub mod logs;
 pub mod reply;
-pub mod sha1;
 pub mod sorted;
 pub mod store;

@@ -1,8 +1,8 @@
 //! Facts and their join, of this test's own writing: what a store or a node holds follows from them, in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
+use vote_status::cluster::wire::sha1;
 use vote_status_nodes::reply::Reply;
-use vote_status_nodes::sha1::sha1hex;
 use vote_status_nodes::store::Store;
 
 pub(crate) const LOG: &str = "vs:{0}:log";
@@ -34,7 +34,7 @@ impl Record {
     }
 
     fn spare(&self) -> Self {
-        let token = sha1hex(format!("{};{}", self.listing, self.token).as_bytes());
+        let token = sha1::hex(format!("{};{}", self.listing, self.token).as_bytes());
         Self { listing: self.listing.clone(), stamp: self.stamp + 1, token }
     }
 }
