@@ -89,13 +89,14 @@ impl Before {
         let last = text(&store.ask(&["HGET", "vs:{0}:meta", "last"]));
         let (now_ms, now_s) = (store.now_us / 1_000, store.now_us / 1_000_000);
         let n = |said: &str| said.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        // Another spelling than the library's: whether any entry of the log is that one.
+        // Another spelling than the library's: whether any entry of the log is that one, or any that is named beside it.
+        let is_named = items(&store.ask(&["HGETALL", "vs:{0}:meta"])).iter().any(|value| text(value) == call.last);
         let entries = store.ask(&["XRANGE", LOG, "-", "+"]);
         let is_there = items(&entries).iter().any(|entry| {
             let fields: Vec<_> = items(&items(entry)[1]).iter().map(text).collect();
             fields.len() > 3 && format!("{} {} {}", fields[1], text(&items(entry)[0]), fields[3]) == call.last
         });
-        let holds = call.last.is_empty() || n(&call.last) == 0 || last == call.last || is_there;
+        let holds = call.last.is_empty() || n(&call.last) == 0 || is_named || is_there;
         Ok(Self { state: State::read(store, COOLDOWN_S)?.live(now_s, COOLDOWN_S), now_s, now_ms, last, holds })
     }
 

@@ -15,7 +15,7 @@ use vote_status_nodes::store::Store;
 const SEEDS: u64 = 100;
 
 /// Faults of the functions: a place, and what stands there instead.
-const OF_FUNCTIONS: [(&str, &str, &str); 29] = [
+const OF_FUNCTIONS: [(&str, &str, &str); 31] = [
     ("a late call is carried out", "until_ms ~= '' and now_ms > tonumber(until_ms)", "false"),
     (
         "another store's call is carried out",
@@ -24,7 +24,7 @@ const OF_FUNCTIONS: [(&str, &str, &str); 29] = [
     ),
     (
         "a change is made where the caller's last entry is lost",
-        "if not holds(log, call.last, last) then",
+        "if not holds(log, call.last, last, held[6]) then",
         "if false then",
     ),
     ("an entry of the same name is taken for the caller's", " and fields[4] == bits", ""),
@@ -42,7 +42,9 @@ const OF_FUNCTIONS: [(&str, &str, &str); 29] = [
         "    if false then\n      return { 'cancelled'",
     ),
     ("a cooldown ends early", "local over_s = call.now_s - call.cd", "local over_s = call.now_s - call.cd + 60"),
-    ("the votes of a server go early", "latest - over_s + SPARE_S", "latest - call.now_s + SPARE_S"),
+    ("the votes of a server go early", "latest - over_s + 2 * SPARE_S", "latest - call.now_s + 1"),
+    ("the votes of a server go with the first of them", "left_ms < (latest - over_s + SPARE_S) * 1000", "left_ms < 0"),
+    ("an entry is held by its place alone", "or said == recent then", "or recent then"),
     ("an earlier record takes a later vote's place", "or not held or held < t then", "or true then"),
     ("what is over is recorded", "  elseif t + call.cd <= call.now_s then\n    return { 'over', '' }", ""),
     ("a cancellation ends whatever vote is there", "not held or text(held) ~= said", "not held"),

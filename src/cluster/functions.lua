@@ -41,8 +41,11 @@ local VERSION = 'unknown'
 local LOG_ENTRIES = 262144
 -- A vote may be stamped this far ahead of the store's clock.
 local AHEAD_MAX_S = 5
--- The votes of a server expire this long after the last of them has ended.
+-- The votes of a server expire once to twice this long after the last of them has ended: few changes have to prolong that.
 local SPARE_S = 60
+-- `meta` has the names of so many last entries, too: a caller that waits for others knows one of those, and the log costs
+-- more to ask.
+local RECENT_ENTRIES = 256
 -- A command has at most so many words.
 local WORDS_MAX = 4000
 -- An entry repeats so many digits of the bits before it: a node that waits sees that the log was exchanged meanwhile.
@@ -85,10 +88,10 @@ local function ask(command, key, ...)
   return reply
 end
 
--- Asks for the right to each write before the first of them is made.
+-- Asks for the right to each write before the first of them is made. It is a right to a command and its key.
 local function ask_rights(writes)
   for _, write in ipairs(writes) do
-    if not redis.acl_check_cmd(unpack(write)) then
+    if not redis.acl_check_cmd(write[1], write[2]) then
       deny(write[1], write[2])
     end
   end
@@ -135,9 +138,15 @@ local function read_record(record)
   return { listing = listing, stamp = tonumber(stamp), token = token }
 end
 
--- Whether the store holds the entry that a caller knows last. A trimmed log cannot say so.
-local function holds(log, last, said)
-  if said == '' or said == last then
+-- The field of `meta` for the entry of this number.
+local function recent_field(n)
+  return 'e' .. n % RECENT_ENTRIES
+end
+
+-- Whether the store holds the entry that a caller knows last. `last` is the store's, and `recent` another one that it is
+-- known to hold. A trimmed log cannot say so.
+local function holds(log, last, said, recent)
+  if said == '' or said == last or said == recent then
     return true
   end
   local n, name, bits = string.match(said, '^(%d+) (%d+%-%d+) (%-?%d+)$')
@@ -219,10 +228,33 @@ local function add_writes(writes, changed, key, removing, setting)
   writes[#writes + 1] = to_set
 end
 
+-- Whether this change takes votes that have ended out of the store.
+local function is_sweeping(call)
+  return call.n % SWEEP_EVERY == 0
+end
+
 -- The latest instant of the server's votes, in the store as it was.
 local function latest_vote(call)
   local last = not call.is_emptied and ask('ZRANGE', call.claims, -1, -1, 'WITHSCORES')[2]
   return tonumber(last or 0)
+end
+
+-- Adds the write that prolongs the time of the server's votes, where the noted ones need that.
+local function add_expiry(writes, call, over_s)
+  local latest, may_be_new = 0, call.is_emptied or is_sweeping(call)
+  for _, t in pairs(call.changed.votes or {}) do
+    latest, may_be_new = math.max(latest, tonumber(t or 0)), may_be_new or not t
+  end
+  if latest == 0 then
+    return
+  end
+  -- A key goes with the last vote in it, and has no time where it comes back.
+  local left_ms = may_be_new and 0 or ask('PTTL', call.claims)
+  if left_ms < (latest - over_s + SPARE_S) * 1000 then
+    -- An earlier vote may be ahead of a clock that went back.
+    latest = math.max(latest, latest_vote(call))
+    writes[#writes + 1] = { 'PEXPIRE', call.claims, text((latest - over_s + 2 * SPARE_S) * 1000) }
+  end
 end
 
 -- Makes the noted changes, if any, and appends their entry. Gives the entry as "NUMBER NAME BITS".
@@ -232,26 +264,19 @@ local function commit(call)
     return ''
   end
   local over_s = call.now_s - call.cd
-  local meta = { 'HSET', call.meta, 'last', '' }
+  local meta = { 'HSET', call.meta, 'last', '', recent_field(call.n), '' }
   if call.stamp ~= call.stamp_before then
-    meta = { 'HSET', call.meta, 'stamp', text(call.stamp), 'last', '' }
+    meta[7], meta[8] = 'stamp', text(call.stamp)
   end
   local writes = { entry, meta }
   if call.is_emptied then
     writes[#writes + 1] = { 'UNLINK', claims }
   end
-  if changed.votes and call.n % SWEEP_EVERY == 0 then
+  if changed.votes and is_sweeping(call) then
     writes[#writes + 1] = { 'ZREMRANGEBYSCORE', claims, '-inf', text(over_s) }
   end
   add_writes(writes, changed.votes, claims, 'ZREM', 'ZADD')
-  local latest
-  for _, t in pairs(changed.votes or {}) do
-    latest = t and math.max(latest or latest_vote(call), tonumber(t)) or latest
-  end
-  if latest then
-    -- The last vote may be ahead of a clock that went back.
-    writes[#writes + 1] = { 'PEXPIRE', claims, text((latest - over_s + SPARE_S) * 1000) }
-  end
+  add_expiry(writes, call, over_s)
   if changed.gone then
     writes[#writes + 1] = { 'ZREMRANGEBYSCORE', call.gone, '-inf', text(over_s) }
   end
@@ -261,7 +286,7 @@ local function commit(call)
   ask_rights(writes)
   -- The only write that can still fail, as the log's type was not looked at, comes first.
   local last = text(call.n) .. ' ' .. ask(unpack(entry)) .. ' ' .. call.bits
-  meta[#meta] = last
+  meta[4], meta[6] = last, last
   for at = 2, #writes do
     local reply = redis.pcall(unpack(writes[at]))
     if type(reply) == 'table' and reply.err then
@@ -283,7 +308,8 @@ local function change(make)
       refuse('VSCALL', 'the arguments are of another form')
     end
     local log, claims, dir, tok, meta, gone = unpack(keys)
-    local held = ask('HMGET', meta, 'store', 'schema', 'cd', 'last', 'stamp')
+    local recent = recent_field(string.match(last, '^%d+') or 0)
+    local held = ask('HMGET', meta, 'store', 'schema', 'cd', 'last', 'stamp', recent)
     if held[1] ~= store then
       refuse('VSSTORE', 'this store is empty, or another one than the node follows')
     elseif held[2] ~= SCHEMA or not tonumber(held[3]) then
@@ -309,7 +335,7 @@ local function change(make)
       known = { votes = {}, gone = {}, records = {}, holders = {} },
       changed = {},
     }
-    if not holds(log, call.last, last) then
+    if not holds(log, call.last, last, held[6]) then
       refuse('VSLOST', 'the store does not hold, or cannot show, the last entry that the node knows')
     end
     return make(call, unpack(args, 6))
@@ -669,6 +695,7 @@ local function rights(keys)
     { 'ZRANGE', claims, '0', '1' },
     { 'ZRANGEBYSCORE', claims, '0', '1' },
     { 'ZREMRANGEBYSCORE', claims, '0', '1' },
+    { 'PTTL', claims },
     { 'PEXPIRE', claims, '1' },
     { 'UNLINK', claims },
     { 'HGET', nodes, '1' },

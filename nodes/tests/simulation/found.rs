@@ -62,7 +62,7 @@ const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 10] = [
     (
         "a change is made though the store lost something",
         Some(78),
-        "if not holds(log, call.last, last) then",
+        "if not holds(log, call.last, last, held[6]) then",
         "if false then",
     ),
     ("a call is made however late it comes", Some(434), "now_ms > tonumber(until_ms)", "false"),
