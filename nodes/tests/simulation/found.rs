@@ -30,7 +30,7 @@ const OF_NODES: [(Plant, Option<u64>); 18] = [
     (Plant::ShortSilence, None),
     (Plant::VoteIsNotFound, None),
     (Plant::ServersAreMissing, Some(0)),
-    (Plant::EntryIsLost, None),
+    (Plant::EntryIsEmpty, None),
 ];
 
 /// Faults of the functions: a name, the seed, a place that is there once, and what is planted there.

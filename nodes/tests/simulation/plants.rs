@@ -3,7 +3,7 @@
 
 use crate::world::World;
 use vote_status::cluster::node::bounds::Bounds;
-use vote_status::cluster::wire::answer::{Done, Given, NodeRecord, StoreAnswer, StoreReply};
+use vote_status::cluster::wire::answer::{Done, Given, LogItem, NodeRecord, StoreAnswer, StoreReply};
 use vote_status::cluster::wire::fact::{Fact, Record};
 use vote_status::cluster::wire::question::{StoreCall, StoreQuestion};
 use vote_status::vote::time::UnixSeconds;
@@ -45,8 +45,8 @@ pub(crate) enum Plant {
     VoteIsNotFound,
     /// A piece of the directory is not read.
     ServersAreMissing,
-    /// An entry behind the first of a reading of the log is left out.
-    EntryIsLost,
+    /// An entry behind the first of a reading of the log has no facts.
+    EntryIsEmpty,
 }
 
 impl Plant {
@@ -106,7 +106,7 @@ impl Plant {
     }
 
     /// What the node is told in place of this.
-    pub(crate) fn answered(self, question: &StoreQuestion, mut answer: StoreAnswer) -> StoreAnswer {
+    pub(crate) fn answered(self, mut answer: StoreAnswer) -> StoreAnswer {
         match (self, &mut answer.reply) {
             (Self::AlwaysHeld, StoreReply::Head { is_held, last, .. }) => *is_held |= last.n > 0,
             (Self::AlwaysHeld, StoreReply::Nodes { is_held, .. }) => *is_held = true,
@@ -119,11 +119,10 @@ impl Plant {
             (Self::GoneIsNotRead, StoreReply::Gone(gone, _)) => gone.clear(),
             (Self::ServersAreMissing, StoreReply::Servers(_, servers)) => drop(servers.pop()),
             (Self::VoteIsNotFound, StoreReply::VoteOf(at)) => *at = at.map(|at| UnixSeconds(at.0 - 1)),
-            (Self::EntryIsLost, StoreReply::Log(lines))
-                if lines.len() > 2 && !matches!(question, StoreQuestion::Log(_, _, None)) =>
-            {
-                lines.truncate(2);
-                lines.remove(1);
+            (Self::EntryIsEmpty, StoreReply::Log(lines)) => {
+                if let Some(LogItem::Entry(entry)) = lines.get_mut(1) {
+                    entry.facts.clear();
+                }
             }
             _ => {}
         }

@@ -13,8 +13,8 @@ use vote_status::vote::time::{Cooldown, UnixSeconds};
 
 /// How long a node waits for the store.
 const PATIENCE_US: u64 = 3_000_000;
-/// The store's milliseconds are whole, and a node's too.
-const SLACK_US: u64 = 10_000;
+/// The store's clock goes in steps, of up to 50 ms, and a node's milliseconds are whole.
+const SLACK_US: u64 = 60_000;
 /// A clock that went back lets a call through for as long as it went back, and for as long as calls are held up.
 const STEP_SEEN_US: u64 = 45_000_000;
 
@@ -183,6 +183,21 @@ impl Promises {
                 let pair = Pair { server: *server, address: *address };
                 if process.voted_at(pair) == Some(*at) {
                     self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
+                }
+            }
+            // The node asks for the instant itself: what stood all the time, and was wanted by nobody else, is ended.
+            (WantedChange::Cancel(server, address), ChangeOutcome::Decided(_, Done::OtherVote(Some(at)))) => {
+                let pair = Pair { server: *server, address: *address };
+                let is_meanwhile = |other: &Wanted| other.ended_us >= begun_us && other.begun_us <= now_us;
+                let is_of_it = |other: &Wanted| server_of(&other.change).is_none_or(|of| of == *server);
+                let is_alone = self
+                    .wanted
+                    .iter()
+                    .all(|(other, wanted)| *other == caller || !is_of_it(wanted) || !is_meanwhile(wanted));
+                let is_quiet =
+                    self.lost_us.max(self.stepped_us).is_none_or(|since_us| since_us + PATIENCE_US < begun_us);
+                if is_alone && is_quiet {
+                    self.breaks(format!("{pair:?} {at} stood all the time, and was not cancelled"));
                 }
             }
             _ => {}

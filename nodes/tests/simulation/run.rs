@@ -43,7 +43,11 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
     let hosts = if width == Width::Small { 2 } else { 1 + usize::try_from(random.below(6)).expect("few") };
     let minutes = if random.is(50) { 1 } else { 5 };
     let mut world = World::new(functions, seed, hosts, minutes, plant);
-    let mut run = Run { random, width, callers: 0, faults_until_us: FAULTS_US, ops: 0 };
+    let crowd = Crowd::drawn(&mut random);
+    if random.is(25) {
+        world.clock_step_us = 50_000;
+    }
+    let mut run = Run { random, width, crowd, callers: 0, faults_until_us: FAULTS_US, ops: 0 };
     for host in 0..hosts {
         world.start(host);
     }
@@ -54,9 +58,29 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
     answer.map(|()| told)
 }
 
+/// How close callers are to each other: what goes wrong between two changes of one vote wants them within one delay.
+struct Crowd {
+    /// Servers and addresses that they name.
+    servers: u64,
+    addresses: u32,
+    /// The longest time between two of them.
+    pause_us_max: u64,
+}
+
+impl Crowd {
+    fn drawn(random: &mut crate::random::Random) -> Self {
+        Self {
+            servers: if random.is(50) { 1 } else { 3 },
+            addresses: if random.is(50) { 2 } else { 7 },
+            pause_us_max: if random.is(25) { 80_000 } else { SECOND / 2 },
+        }
+    }
+}
+
 struct Run {
     random: crate::random::Random,
     width: Width,
+    crowd: Crowd,
     callers: u64,
     faults_until_us: u64,
     ops: u64,
@@ -101,7 +125,7 @@ impl Run {
             match planned {
                 Some(Planned::Op) if self.ops != u64::MAX => {
                     self.op(world);
-                    world.plan(20_000 + self.random.below(500_000), Planned::Op);
+                    world.plan(20_000 + self.random.below(self.crowd.pause_us_max), Planned::Op);
                 }
                 Some(Planned::Fault) if world.now_us < self.faults_until_us => {
                     self.fault(world);
@@ -138,9 +162,10 @@ impl Run {
     }
 
     fn addresses(&mut self) -> Vec<VoterAddress> {
-        let first = u32::try_from(self.random.below(7)).expect("few");
+        let addresses = self.crowd.addresses;
+        let first = u32::try_from(self.random.below(addresses.into())).expect("few");
         let count = if self.random.is(25) { 2 } else { 1 };
-        (0..count).map(|at| voter(1 + (first + at) % 7)).collect()
+        (0..count).map(|at| voter(1 + (first + at) % addresses)).collect()
     }
 
     /// When a vote is said to have been made.
@@ -151,7 +176,7 @@ impl Run {
     fn op(&mut self, world: &mut World<'_>) {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         let host = usize::try_from(self.random.below(hosts)).expect("few");
-        let server = ServerId(1 + u32::try_from(self.random.below(3)).expect("few"));
+        let server = ServerId(1 + u32::try_from(self.random.below(self.crowd.servers)).expect("few"));
         let name = if self.random.is(15) { WantedServer::Token(self.token()) } else { WantedServer::Id(server) };
         let is_listed = world
             .hosts
@@ -217,7 +242,12 @@ impl Run {
                 world.tell(|| format!("FAULT link {line} of host {host} is cut"));
                 world.cut(2 * host + line);
             }
-            2 | 3 => self.go_back(world),
+            2 | 3 => {
+                if self.random.is(30) {
+                    self.slow(world, host);
+                }
+                self.go_back(world);
+            }
             4 => {
                 world.tell(|| "FAULT all links are cut".to_owned());
                 world.cut_all();
@@ -255,6 +285,10 @@ impl Run {
             }
             // A node starts in the very moment in which the store forgets.
             13 => {
+                let are_slow = self.random.is(50);
+                (0..world.hosts.len())
+                    .filter(|other| are_slow && *other != host)
+                    .for_each(|other| self.slow(world, other));
                 self.go_back(world);
                 if world.hosts[host].process.is_some() {
                     world.stop(host);
@@ -282,6 +316,14 @@ impl Run {
                 world.plan(length_us / 2, Planned::Heal(Heal::Up));
             }
         }
+    }
+
+    /// What a host says and hears takes up to a second.
+    fn slow(&mut self, world: &mut World<'_>, host: usize) {
+        let (there_us, back_us) = (self.random.below(SECOND), self.random.below(SECOND));
+        world.hosts[host].network = Network { there_us, back_us, ..Network::USUAL };
+        world.tell(|| format!("FAULT host {host} has the network {:?}", world.hosts[host].network));
+        world.plan(5 * SECOND, Planned::Heal(Heal::Network(host)));
     }
 
     /// The store is an older copy of itself.

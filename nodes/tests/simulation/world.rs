@@ -74,6 +74,8 @@ pub(crate) struct World<'f> {
     pub(crate) store: Store,
     /// The store's clock minus the world's.
     pub(crate) clock_us: i64,
+    /// It goes in steps of this: two histories then have entries of one name.
+    pub(crate) clock_step_us: u64,
     pub(crate) is_store_up: bool,
     pub(crate) copies: VecDeque<(u64, Store)>,
     pub(crate) hosts: Vec<Host>,
@@ -107,6 +109,7 @@ impl<'f> World<'f> {
             functions,
             store,
             clock_us: 0,
+            clock_step_us: 1,
             is_store_up: true,
             copies: VecDeque::new(),
             hosts: (0..hosts).map(|_| host()).collect(),
@@ -146,7 +149,8 @@ impl<'f> World<'f> {
 
     /// The store's clock, in microseconds.
     pub(crate) fn store_us(&self) -> u64 {
-        (BEGIN_US + self.now_us).saturating_add_signed(self.clock_us)
+        let now_us = (BEGIN_US + self.now_us).saturating_add_signed(self.clock_us);
+        now_us - now_us % self.clock_step_us
     }
 
     pub(crate) fn store_s(&self) -> UnixSeconds {
@@ -414,7 +418,7 @@ impl<'f> World<'f> {
         }
         let mut answer = StoreAnswer::read(question, &value(reply));
         if let Some(plant) = self.plant {
-            answer = plant.answered(question, answer);
+            answer = plant.answered(answer);
         }
         self.send_back(link, epoch, answer, number);
     }

@@ -156,7 +156,7 @@ impl NodeMachine {
         let was_empty = self.owed.is_empty();
         match reply {
             StoreReply::Done(Done::Given(given), _) => {
-                let (mut gone, mut stands) = (Vec::new(), 0);
+                let (mut learnt, mut stands) = (Vec::new(), 0);
                 for (fact, given) in batch.facts.iter().zip(given) {
                     match given {
                         Given::Stands => {
@@ -164,9 +164,14 @@ impl NodeMachine {
                             stands += 1;
                         }
                         Given::Over => self.owed.settle(&said(fact)),
+                        // The log may bring it later: meanwhile neither would be shown.
+                        Given::Outweighed(outweighs) => {
+                            self.owed.settle(&said(fact));
+                            learnt.push(said(&outweighs));
+                        }
                         Given::Gone => {
                             self.owed.settle(&said(fact));
-                            gone.push(said(&match fact {
+                            learnt.push(said(&match fact {
                                 Fact::Vote(_, at, address) => Fact::VoteGone(*at, *address),
                                 Fact::Listed(record) => Fact::ListingGone(record.listing),
                                 other => other.clone(),
@@ -178,7 +183,7 @@ impl NodeMachine {
                 }
                 self.outputs.push(Output::Note(Note::Given(stands, batch.facts.len() - stands)));
                 let now = self.now_s(now_ms);
-                self.join(now, |join| gone.into_iter().for_each(|said| join.take(said)));
+                self.join(now, |join| learnt.into_iter().for_each(|said| join.take(said)));
                 self.owed.is_refused = false;
             }
             StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Lost => {

@@ -172,10 +172,12 @@ pub enum Done {
 }
 
 /// What became of a fact that was given back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
     /// The store has it, or what outweighs it.
     Stands,
+    /// This stands in its place, and takes it away.
+    Outweighed(Fact),
     /// It was taken away.
     Gone,
     /// It is over.
@@ -467,10 +469,18 @@ fn read_given(facts: &[Fact], fields: &[Value]) -> Option<Vec<Given>> {
         {
             pairs.next()?;
         }
-        given.push(match (fact, text(pairs.next()?.first()?)?) {
+        let [word, now] = pairs.next()? else { return None };
+        given.push(match (fact, text(word)?) {
             (Fact::Vote(..), "unlisted") => Given::Unlisted,
             (_, "over") => Given::Over,
-            (Fact::Vote(..), "gone" | "later") | (Fact::Listed(_), "gone") => Given::Gone,
+            (Fact::Vote(listing, _, address), "later") => {
+                Given::Outweighed(Fact::Vote(*listing, seconds(now)?, *address))
+            }
+            (Fact::Listed(given), "gone") => match maybe(now, record)? {
+                Some(stands) if stands.listing > given.listing => Given::Outweighed(Fact::Listed(stands)),
+                _ => Given::Gone,
+            },
+            (Fact::Vote(..), "gone") => Given::Gone,
             (_, "made" | "has") => Given::Stands,
             _ => return None,
         });

@@ -105,7 +105,8 @@ fn what_became_of_a_change() {
     assert_eq!(done(remove, &["other", "", RECORD]), StoreReply::Done(Done::OtherRecord(Some(record())), None));
     let facts = vec![Fact::Listed(record()), Fact::Vote(record().listing, AT, VOTER), Fact::VoteGone(AT, VOTER)];
     let given = ["given", made, "made", RECORD, "ok", "", "later", "1800000001", "over", ""];
-    let expected = vec![Given::Stands, Given::Gone, Given::Over];
+    let later = Fact::Vote(record().listing, UnixSeconds(1_800_000_001), VOTER);
+    let expected = vec![Given::Stands, Given::Outweighed(later), Given::Over];
     assert_eq!(done(StoreCall::Give(facts), &given), StoreReply::Done(Done::Given(expected), entry));
     for (words, kind) in [
         (&["VSLOST", "why"][..], RefusalKind::Lost),
