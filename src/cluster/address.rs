@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use redis::IntoConnectionInfo;
+use percent_encoding::percent_decode_str;
 
 use super::access::{Secret, Security, StoreAccess};
 
@@ -69,10 +69,7 @@ impl StoreAddress {
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or(WANTED)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let (user, hosts) = match authority.rsplit_once('@') {
-            Some((user, hosts)) => (format!("{user}@"), hosts),
-            None => (String::new(), authority),
-        };
+        let (user, hosts) = authority.rsplit_once('@').unwrap_or(("", authority));
         let hosts = |port| hosts.split(',').map(|text| host(text, port)).collect::<Result<Vec<_>, _>>();
         let (target, database) = match scheme {
             "redis" | "valkey" | "rediss" | "valkeys" => (StoreTarget::Direct(hosts(PORT_DEFAULT)?), path),
@@ -87,7 +84,7 @@ impl StoreAddress {
             _ => return Err(WANTED),
         };
         let is_secure = scheme.starts_with("rediss") || scheme.starts_with("valkeys");
-        let access = access(&user, database, security(is_secure)?)?;
+        let access = access(user, database, security(is_secure)?)?;
         let sentinel_access = StoreAccess { security: security(is_secure)?, ..StoreAccess::default() };
         Ok(Self { target, access, sentinel_access, heard_of: Arc::default() })
     }
@@ -117,15 +114,16 @@ fn security(is_secure: bool) -> Result<Security, &'static str> {
     if is_secure { Err("TLS to the store needs a build with the cargo feature tls") } else { Ok(Security::Clear) }
 }
 
-/// `user:password@` and the number of the database, each as it stands in an address.
+/// `user:password` and the number of the database, each as it stands in an address.
 fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess, &'static str> {
-    let info = format!("redis://{user}store.invalid/{database}").into_connection_info().map_err(|_| WANTED)?;
-    let settings = info.redis_settings();
-    let secret = |password: &str| Secret::Text(password.to_owned());
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| WANTED);
+    let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
+    let is_number = database.bytes().all(|digit| digit.is_ascii_digit());
+    let database = if database.is_empty() { "0" } else { database };
     Ok(StoreAccess {
-        user: settings.username().map(str::to_owned),
-        password: settings.password().map_or(Secret::None, secret),
-        database: u32::try_from(settings.db()).map_err(|_| WANTED)?,
+        user: Some(decoded(user)?).filter(|user| !user.is_empty()),
+        password: password.map(decoded).transpose()?.map_or(Secret::None, Secret::Text),
+        database: Some(database).filter(|_| is_number).and_then(|number| number.parse().ok()).ok_or(WANTED)?,
         security,
     })
 }

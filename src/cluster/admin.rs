@@ -2,8 +2,6 @@
 
 use std::collections::HashMap;
 
-use redis::{Value, cmd};
-
 use super::address::StoreAddress;
 use super::entry::{number, text};
 use super::functions::{self, SCHEMA_BEFORE};
@@ -11,6 +9,7 @@ use super::keys::{self, SCHEMA};
 use super::link::{LinkError, StoreLink};
 use super::primary::Primary;
 use super::reason::Reason;
+use super::resp::Value;
 use super::wire::answer::{StoreAnswer, StoreReply};
 use super::wire::fact::{Fact, Listing, Record};
 use super::wire::last::Last;
@@ -38,7 +37,7 @@ pub struct Initialised {
 /// # Errors
 /// Either kind; also where a function refuses.
 pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreAnswer, LinkError> {
-    let reply = link.ask(&question.command())?;
+    let reply = link.ask(&question.words())?;
     match StoreAnswer::read(question, &reply) {
         StoreAnswer { reply: StoreReply::Refused(refusal), .. } => Err(link.refused(&refusal.text)),
         answer => Ok(answer),
@@ -107,9 +106,9 @@ pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefi
     }
     require_schema(&primary.link, &held)?;
     primary.require_fit()?;
-    let mut question = cmd("FCALL");
-    question.arg("vs3_init").arg(1).arg(keys::META).arg(id).arg(cooldown_s).arg(prefix.bits());
-    let reply = functions::call(&mut primary.link, &question)?;
+    let (cooldown_s, bits) = (cooldown_s.to_string(), prefix.bits().to_string());
+    let words = ["FCALL", "vs3_init", "1", keys::META, id, &cooldown_s, &bits];
+    let reply = functions::call(&mut primary.link, &words)?;
     read_initialised(&reply).ok_or_else(|| primary.link.strange("an id"))
 }
 
@@ -179,9 +178,9 @@ impl Filling {
     pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Self, LinkError> {
         let mut primary = open(address)?;
         let filling = keys::filling(store);
-        let held = primary.link.ask(cmd("HGET").arg(keys::META).arg("store"))?;
+        let held = primary.link.ask(&["HGET", keys::META, "store"])?;
         if text(&held) != Some(&filling) {
-            let count = primary.link.ask(cmd("EXISTS").arg(keys::META).arg(keys::DIRECTORY).arg(keys::LOG))?;
+            let count = primary.link.ask(&["EXISTS", keys::META, keys::DIRECTORY, keys::LOG])?;
             if number(&count) != Some(0) {
                 let host = primary.link.host();
                 return Err(LinkError::Refused(
@@ -244,8 +243,7 @@ impl Filling {
         self.send()?;
         let [filling, store] = &self.ids;
         let link = &mut self.primary.link;
-        let reply =
-            functions::call(link, cmd("FCALL").arg("vs3_adopt").arg(1).arg(keys::META).arg(filling).arg(store))?;
+        let reply = functions::call(link, &["FCALL", "vs3_adopt", "1", keys::META, filling, store])?;
         match reply.first().and_then(text) {
             Some("made") => Ok(self.filled),
             _ => Err(link.strange("another id than it was filled under")),
@@ -275,7 +273,7 @@ impl Filling {
             // No node follows a store while it is filled: what comes late belongs there too, and no entry has to be held.
             let (store, last, bits) = (self.ids[0].clone(), Last::default(), random::number().cast_signed());
             let terms = Terms { store, until_ms: None, last, bits };
-            StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms).command()
+            StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms).words()
         });
         let (replies, lost) = self.primary.link.ask_all(questions);
         for (reply, (server, facts)) in replies.into_iter().zip(&calls) {

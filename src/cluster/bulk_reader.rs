@@ -1,16 +1,13 @@
-//! Reads a server's votes out of the store, of which there may be very many. The Redis library would make a
-//! value of each number, which takes three times as long.
+//! Reads a server's votes out of the store, of which there may be very many: without a value of its own for each number.
 
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
 use super::entry;
 use super::link::{LinkError, StoreLink};
+use super::resp::{ReadError, read_line};
 use super::wire::answer::{StoreAnswer, StoreReply};
 use crate::vote::address::VoterAddress;
 use crate::vote::time::UnixSeconds;
-
-/// Longest text of a number or a length, with its line end.
-const LINE_BYTES_MAX: u64 = 64;
 
 /// Votes after which it is told that a long reply comes on.
 const PROGRESS_VOTES: usize = 65_536;
@@ -29,39 +26,24 @@ pub fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, L
         }
     });
     match read {
-        Ok(()) => Ok(StoreAnswer { now_ms: None, reply: StoreReply::Votes(votes) }),
-        Err(ReadError::Refusal(line)) => Ok(StoreAnswer::of_error(String::from_utf8_lossy(&line[1..]).into_owned())),
+        Ok(None) => Ok(StoreAnswer { now_ms: None, reply: StoreReply::Votes(votes) }),
+        Ok(Some(refusal)) => Ok(StoreAnswer::of_error(refusal)),
         Err(ReadError::Io(error)) => Err(link.lost(&error)),
         Err(ReadError::Form) => Err(link.strange("a list of votes")),
     }
 }
 
-#[derive(Debug)]
-enum ReadError {
-    Io(std::io::Error),
-    /// Not what was asked for.
-    Form,
-    /// An error of the store, as it said it.
-    Refusal(Vec<u8>),
-}
-
-impl From<std::io::Error> for ReadError {
-    fn from(error: std::io::Error) -> Self {
-        Self::Io(error)
-    }
-}
-
-/// A member, and its score, which is a whole number.
+/// Members, each with its score, which is a whole number; or why the store refuses.
 fn read_pairs<M>(
     reader: &mut impl BufRead,
     member: impl Fn(&[u8]) -> Option<M>,
     visit: &mut dyn FnMut(M, u32),
-) -> Result<(), ReadError> {
-    let mut line = Vec::with_capacity(LINE_BYTES_MAX as usize);
+) -> Result<Option<String>, ReadError> {
+    let mut line = Vec::new();
     read_line(reader, &mut line)?;
     let count: u32 = match line.split_first() {
         Some((b'*', count)) => decimal(count).ok_or(ReadError::Form)?,
-        Some((b'-', _)) => return Err(ReadError::Refusal(line)),
+        Some((b'-', why)) => return Ok(Some(String::from_utf8_lossy(why).into_owned())),
         _ => return Err(ReadError::Form),
     };
     if !count.is_multiple_of(2) {
@@ -72,7 +54,7 @@ fn read_pairs<M>(
         let second = read_text(reader, &mut line, decimal)?;
         visit(first, second);
     }
-    Ok(())
+    Ok(None)
 }
 
 /// A text: its length on one line, itself on the next.
@@ -90,20 +72,6 @@ fn read_text<T>(
     parse(line).ok_or(ReadError::Form)
 }
 
-/// A line without its end.
-fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<(), ReadError> {
-    line.clear();
-    reader.by_ref().take(LINE_BYTES_MAX * 4).read_until(b'\n', line)?;
-    if line.is_empty() {
-        return Err(ReadError::Io(std::io::ErrorKind::UnexpectedEof.into()));
-    }
-    if !line.ends_with(b"\r\n") {
-        return Err(ReadError::Form);
-    }
-    line.truncate(line.len() - 2);
-    Ok(())
-}
-
 fn decimal(text: &[u8]) -> Option<u32> {
     if text.is_empty() || text.len() > 10 || !text.iter().all(u8::is_ascii_digit) {
         return None;
@@ -115,14 +83,17 @@ fn decimal(text: &[u8]) -> Option<u32> {
 mod tests {
     use std::io::BufReader;
 
-    use super::{ReadError, decimal, read_pairs};
+    use super::{decimal, read_pairs};
+    use crate::cluster::resp::ReadError;
 
     /// What is read of `wire`, whatever size the pieces are that it comes in.
     fn read(wire: &str) -> Result<Vec<(u32, u32)>, ReadError> {
         let mut outcomes = (1..=wire.len().max(1)).map(|piece| {
             let mut pairs = Vec::new();
             let mut reader = BufReader::with_capacity(piece, wire.as_bytes());
-            read_pairs(&mut reader, decimal, &mut |first, second| pairs.push((first, second))).map(|()| pairs)
+            let refusal = read_pairs(&mut reader, decimal, &mut |first, second| pairs.push((first, second)))?;
+            assert_eq!(refusal, None, "{wire:?}");
+            Ok(pairs)
         });
         let first = outcomes.next().expect("one");
         for other in outcomes {
@@ -154,7 +125,8 @@ mod tests {
             assert!(matches!(read(wire), Err(ReadError::Form)), "{wire:?}");
         }
         assert!(matches!(read("*2\r\n$1\r\n7\r\n"), Err(ReadError::Io(_))), "cut off");
-        assert!(matches!(read("-LOADING it is\r\n"), Err(ReadError::Refusal(line)) if line == b"-LOADING it is"));
+        let refusal = read_pairs(&mut "-LOADING it is\r\n".as_bytes(), decimal, &mut |_, _| ());
+        assert_eq!(refusal.expect("a reply").as_deref(), Some("LOADING it is"));
         assert_eq!(decimal(b"99999999999"), None);
     }
 }

@@ -2,8 +2,7 @@
 
 use std::fmt;
 
-use redis::Value;
-
+use super::resp::Value;
 use crate::vote::address::VoterAddress;
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Network;
@@ -41,11 +40,7 @@ pub fn items(value: &Value) -> Option<&[Value]> {
 /// A text of a reply.
 #[must_use]
 pub fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::BulkString(bytes) => std::str::from_utf8(bytes).ok(),
-        Value::SimpleString(text) => Some(text),
-        _ => None,
-    }
+    if let Value::Text(bytes) = value { std::str::from_utf8(bytes).ok() } else { None }
 }
 
 /// A number of a reply, which may come as text.

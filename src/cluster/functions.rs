@@ -2,12 +2,11 @@
 
 use std::sync::LazyLock;
 
-use redis::{Cmd, Value, cmd};
-
 use super::entry::{items, number, text};
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::reason::Reason;
+use super::resp::Value;
 use super::wire::sha1;
 use crate::vote::id::ServerId;
 
@@ -44,17 +43,17 @@ pub fn loaded() -> &'static str {
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
 pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
-    let mut command = cmd("FUNCTION");
-    command.arg("LOAD");
+    let mut words = vec!["FUNCTION", "LOAD"];
     match find(link)? {
         None => {}
         // Its nodes see another library within a second, and take no votes.
         Some(library) if library.is_of_1_0_0() => {
-            command.arg("REPLACE");
+            words.push("REPLACE");
         }
         Some(library) => return Ok(library.code == loaded()),
     }
-    match link.ask(command.arg(loaded())) {
+    words.push(loaded());
+    match link.ask(&words) {
         // Another node has loaded some meanwhile. A function of this name in another library is another refusal.
         Err(LinkError::Refused(_, why)) if why.contains("ibrary") && why.contains("already exists") => {
             Ok(find(link)?.is_some_and(|library| library.code == loaded()))
@@ -78,13 +77,13 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
 /// # Errors
 /// Where the store cannot be asked, or refuses.
 pub fn take_over(link: &mut StoreLink, bits: i64) -> Result<Option<Vec<String>>, LinkError> {
-    let held = link.ask(cmd("HMGET").arg(keys::META).arg("store").arg("schema"))?;
+    let held = link.ask(&["HMGET", keys::META, "store", "schema"])?;
     let Some([store, schema]) = items(&held) else { return Err(link.strange("an id")) };
     let Some(store) = text(store).filter(|_| text(schema) == Some(SCHEMA_BEFORE)) else { return Ok(None) };
     let keys = [keys::LOG, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
-    let mut command = cmd("FCALL");
-    command.arg("vs3_takeover").arg(keys.len()).arg(&keys[..]).arg(store).arg(bits);
-    let reply = call(link, &command)?;
+    let bits = bits.to_string();
+    let words = [&["FCALL", "vs3_takeover", "6"], &keys[..], &[store, &bits]].concat();
+    let reply = call(link, &words)?;
     match reply.iter().map(text).collect::<Option<Vec<_>>>().as_deref() {
         Some(["made", _last, nodes @ ..]) => Ok(Some(nodes.iter().map(|name| (*name).to_owned()).collect())),
         Some(["has", ..]) => Ok(None),
@@ -97,10 +96,9 @@ pub fn take_over(link: &mut StoreLink, bits: i64) -> Result<Option<Vec<String>>,
 /// # Errors
 /// Either kind.
 pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
-    let (claims, mut question) = (keys::claims(ServerId(0)), cmd("FCALL_RO"));
+    let claims = keys::claims(ServerId(0));
     let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
-    question.arg("vs3_rights").arg(keys.len()).arg(&keys[..]);
-    let reply = call(link, &question)?;
+    let reply = call(link, &[&["FCALL_RO", "vs3_rights", "7"], &keys[..]].concat())?;
     match reply.iter().map(text).collect::<Option<Vec<_>>>().as_deref() {
         Some(["missing", missing @ ..]) => Ok(missing.iter().map(|right| (*right).to_owned()).collect()),
         _ => Err(link.strange("a list of commands")),
@@ -111,8 +109,8 @@ pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
 ///
 /// # Errors
 /// Either kind; also where the function refuses.
-pub(super) fn call(link: &mut StoreLink, command: &Cmd) -> Result<Vec<Value>, LinkError> {
-    let reply = link.ask(command)?;
+pub(super) fn call(link: &mut StoreLink, words: &[&str]) -> Result<Vec<Value>, LinkError> {
+    let reply = link.ask(words)?;
     answered(link, reply)
 }
 
@@ -164,7 +162,7 @@ impl Library {
 /// # Errors
 /// Where the store cannot be asked, or knows no functions.
 fn find(link: &mut StoreLink) -> Result<Option<Library>, LinkError> {
-    let reply = link.ask(cmd("FUNCTION").arg("LIST").arg("LIBRARYNAME").arg(LIBRARY).arg("WITHCODE"));
+    let reply = link.ask(&["FUNCTION", "LIST", "LIBRARYNAME", LIBRARY, "WITHCODE"]);
     let reply = reply.map_err(|error| match error {
         LinkError::Refused(reason, why) if why.contains("unknown command") => {
             LinkError::Refused(reason, format!("{why}; Redis 7.0 or Valkey is wanted"))
@@ -179,10 +177,10 @@ fn find(link: &mut StoreLink) -> Result<Option<Library>, LinkError> {
 
 #[cfg(test)]
 mod tests {
-    use redis::Value;
 
     use super::{CODE, LIBRARY, Library, NO_VERSION, loaded, version};
     use crate::cluster::keys::SCHEMA;
+    use crate::cluster::resp::Value;
 
     #[test]
     fn what_is_loaded_says_its_version() {
@@ -196,7 +194,7 @@ mod tests {
 
     #[test]
     fn only_the_library_of_1_0_0_is_replaced() {
-        let bulk = |text: &str| Value::BulkString(text.as_bytes().to_vec());
+        let bulk = |text: &str| Value::Text(text.as_bytes().to_vec());
         let library = |names: &[&str]| {
             let function = |name: &&str| {
                 Value::Array(vec![

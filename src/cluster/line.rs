@@ -5,8 +5,6 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
-
 use super::address::{Host, StoreAddress};
 use super::bulk_reader;
 use super::entry::number;
@@ -14,6 +12,7 @@ use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::node::output::NodeLine;
 use super::primary::{Look, Primary};
+use super::resp::{self, Value};
 use super::socket::SocketCloser;
 use super::wire::answer::{Done, StoreAnswer, StoreReply};
 use super::wire::question::StoreQuestion;
@@ -170,13 +169,13 @@ impl Line {
         let asked_us = self.clock.now().monotonic_us;
         let mut packed = Vec::new();
         for question in questions {
-            question.command().write_packed_command(&mut packed);
+            resp::pack(&question.words(), &mut packed);
         }
         let is_change = |question: &StoreQuestion| matches!(question, StoreQuestion::Change(..));
         // What is given back is written by every node that knows it, and needs no confirmation.
         let confirm_ms = self.confirm_ms.filter(|_| self.line == NodeLine::Votes && questions.iter().any(is_change));
         if let Some(confirm_ms) = confirm_ms {
-            wait(confirm_ms).write_packed_command(&mut packed);
+            resp::pack(&wait(confirm_ms), &mut packed);
         }
         primary.link.send(&packed)?;
         let (mut held, mut is_news, mut is_to_look) = (Vec::new(), false, false);
@@ -248,20 +247,16 @@ impl Line {
 
     /// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
     /// replicas only what changes.
-    fn touch(&self) -> Cmd {
+    fn touch(&self) -> Vec<String> {
         let now = self.clock.now();
         let place = format!("{}.{:06}", now.wall.0, now.monotonic_us % 1_000_000);
-        let mut command = cmd("ZADD");
-        command.arg(keys::GONE).arg(place).arg("touched");
-        command
+        ["ZADD", keys::GONE, &place, "touched"].map(str::to_owned).to_vec()
     }
 }
 
 /// Waits for a replica to hold what was written before on the connection.
-fn wait(confirm_ms: u64) -> Cmd {
-    let mut command = cmd("WAIT");
-    command.arg(1).arg(confirm_ms);
-    command
+fn wait(confirm_ms: u64) -> Vec<String> {
+    ["WAIT", "1", &confirm_ms.to_string()].map(str::to_owned).to_vec()
 }
 
 /// Whether the reply to [`wait`] says that a replica holds it.

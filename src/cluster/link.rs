@@ -1,18 +1,16 @@
 //! A connection to one machine of the store: questions out, replies in, each within its time. Knows
 //! what machines say when they refuse, not what is asked.
 
-use std::borrow::Borrow;
 use std::fmt;
-use std::io::{self, BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{self, BufRead, BufReader, Write};
 use std::time::Duration;
-
-use redis::{Arg, Cmd, Parser, Value, cmd};
 
 use super::access::StoreAccess;
 use super::address::Host;
 use super::entry::text;
 use super::keys;
 use super::reason::Reason;
+use super::resp::{self, ReadError, Value};
 use super::socket::{SocketCloser, StoreSocket, fault};
 
 /// A machine is taken to be gone if a connection, or a reply, takes longer than this.
@@ -51,7 +49,6 @@ impl fmt::Display for LinkError {
 pub struct StoreLink {
     /// With room for replies on their way.
     socket: BufReader<StoreSocket>,
-    parser: Parser,
     host: Host,
 }
 
@@ -66,19 +63,20 @@ impl StoreLink {
             LinkError::Lost(reason, format!("the store at {host} cannot be reached: {why}"))
         })?;
         let socket = BufReader::with_capacity(BUFFER_BYTES, socket);
-        let mut link = Self { socket, parser: Parser::new(), host: host.clone() };
+        let mut link = Self { socket, host: host.clone() };
         if let Some(password) = password {
-            link.greet(cmd("AUTH").arg(access.user.as_deref()).arg(password))?;
+            let words = ["AUTH"].into_iter().chain(access.user.as_deref()).chain([password.as_str()]);
+            link.greet(&words.collect::<Vec<_>>())?;
         }
         if access.database != 0 {
-            link.greet(cmd("SELECT").arg(access.database))?;
+            link.greet(&["SELECT", &access.database.to_string()])?;
         }
         Ok(link)
     }
 
     /// A machine that does not take the greeting is of no use, whatever it says.
-    fn greet(&mut self, command: &Cmd) -> Result<(), LinkError> {
-        match self.ask(command) {
+    fn greet(&mut self, words: &[&str]) -> Result<(), LinkError> {
+        match self.ask(words) {
             Ok(_) => Ok(()),
             Err(LinkError::Lost(reason, why) | LinkError::Refused(reason, why)) => Err(LinkError::Lost(reason, why)),
         }
@@ -111,20 +109,19 @@ impl StoreLink {
         self.socket.get_ref().set_timeout(timeout).map_err(|error| self.lost(&error))
     }
 
-    /// Asks one thing.
+    /// Asks one thing, in the words of a command.
     ///
     /// # Errors
     /// Either kind.
-    pub fn ask(&mut self, command: &Cmd) -> Result<Value, LinkError> {
-        self.send(&command.get_packed_command())?;
+    pub fn ask(&mut self, words: &[impl AsRef<str>]) -> Result<Value, LinkError> {
+        let mut packed = Vec::new();
+        resp::pack(words, &mut packed);
+        self.send(&packed)?;
         self.reply().map_err(|error| match error {
             LinkError::Refused(reason, why) if why.contains("WRONGTYPE") => {
                 // The store says all but the key.
-                let words = command.args_iter().skip(1).map(|word| match word {
-                    Arg::Simple(word) => String::from_utf8_lossy(word).into_owned(),
-                    _ => String::new(),
-                });
-                let key = words.into_iter().find(|word| word.starts_with(keys::PREFIX)).unwrap_or_default();
+                let key =
+                    words.iter().map(AsRef::as_ref).find(|word| word.starts_with(keys::PREFIX)).unwrap_or_default();
                 LinkError::Refused(reason, format!("{why}: {key}"))
             }
             other => other,
@@ -135,11 +132,11 @@ impl StoreLink {
     /// its own refusal.
     pub fn ask_all(
         &mut self,
-        questions: impl IntoIterator<Item = impl Borrow<Cmd>>,
+        questions: impl IntoIterator<Item = Vec<String>>,
     ) -> (Vec<Result<Value, LinkError>>, Option<LinkError>) {
         let (mut packed, mut count, mut replies) = (Vec::new(), 0, Vec::new());
         for question in questions {
-            question.borrow().write_packed_command(&mut packed);
+            resp::pack(&question, &mut packed);
             count += 1;
         }
         if let Err(error) = self.send(&packed) {
@@ -166,9 +163,7 @@ impl StoreLink {
 
     fn reply(&mut self) -> Result<Value, LinkError> {
         match self.read_value()? {
-            Value::ServerError(error) => {
-                Err(self.refused(&format!("{} {}", error.code(), error.details().unwrap_or_default())))
-            }
+            Value::Error(why) => Err(self.refused(&why)),
             value => Ok(value),
         }
     }
@@ -178,13 +173,10 @@ impl StoreLink {
     /// # Errors
     /// [`LinkError::Lost`]
     pub fn read_value(&mut self) -> Result<Value, LinkError> {
-        let mut ear = Ear { socket: &mut self.socket, failure: None };
-        let parsed = self.parser.parse_value(&mut ear);
-        match (parsed, ear.failure) {
-            (Ok(value), _) => Ok(value),
-            (Err(_), Some(failure)) => Err(self.lost(&failure)),
-            (Err(_), None) => Err(self.strange("an answer")),
-        }
+        resp::read(&mut self.socket).map_err(|error| match error {
+            ReadError::Io(error) => self.lost(&error),
+            ReadError::Form => self.strange("an answer"),
+        })
     }
 
     /// What the machine said is why it will not.
@@ -211,32 +203,13 @@ impl StoreLink {
     /// # Errors
     /// Either kind.
     pub fn role(&mut self) -> Result<StoreRole, LinkError> {
-        let reply = self.ask(cmd("INFO").arg(&["server", "replication", "memory", "stats", "cluster"]))?;
+        let reply = self.ask(&["INFO", "server", "replication", "memory", "stats", "cluster"])?;
         let Some(info) = text(&reply) else { return Err(self.strange("a description of itself")) };
         StoreRole::read(info).map_err(|field| {
             let why =
                 format!("the store at {} does not say its {field} (INFO): that is needed to follow it", self.host);
             LinkError::Lost(Reason::Unfit, why)
         })
-    }
-}
-
-/// Hears replies, and keeps the error of the connection: the parser passes on only that there was one.
-struct Ear<'a> {
-    socket: &'a mut BufReader<StoreSocket>,
-    failure: Option<io::Error>,
-}
-
-impl Read for Ear<'_> {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let error = match self.socket.read(buffer) {
-            Ok(0) if !buffer.is_empty() => io::Error::from(ErrorKind::UnexpectedEof),
-            Ok(count) => return Ok(count),
-            Err(error) => error,
-        };
-        let kind = error.kind();
-        self.failure = Some(error);
-        Err(kind.into())
     }
 }
 

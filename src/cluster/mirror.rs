@@ -9,6 +9,7 @@ use super::node::bounds::Bounds;
 use super::node::reading::{ReadingProgress, StateReading};
 use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
+use super::resp;
 use super::wire::answer::{LogItem, StoreReply};
 use super::wire::last::Last;
 use super::wire::question::StoreQuestion;
@@ -148,7 +149,7 @@ fn read_whole(
         let is_reading_votes = reading.is_reading_votes();
         if is_reading_votes {
             let mut packed = Vec::new();
-            questions.iter().for_each(|question| question.command().write_packed_command(&mut packed));
+            questions.iter().for_each(|question| resp::pack(&question.words(), &mut packed));
             link.send(&packed)?;
         }
         for question in questions {

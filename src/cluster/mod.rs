@@ -40,6 +40,7 @@ pub mod preflight;
 pub mod primary;
 pub mod reason;
 pub mod recorder;
+pub mod resp;
 pub mod socket;
 pub mod state;
 pub mod status;

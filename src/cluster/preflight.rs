@@ -1,8 +1,6 @@
 //! Looks, before the first node is started, whether a store has all that nodes need. All that is missing is
 //! said together, so that a provider is asked once.
 
-use redis::cmd;
-
 use super::address::{StoreAddress, StoreTarget};
 use super::entry::{items, text};
 use super::functions;
@@ -44,7 +42,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
         look_at_limit(&mut link, &mut lacks);
     }
     for words in QUESTIONS {
-        if let Err(error) = link.ask(cmd(words[0]).arg(&words[1..])) {
+        if let Err(error) = link.ask(words) {
             match error {
                 LinkError::Lost(..) => return Err(error),
                 // A refusal of another kind is of a key that is not there yet.
@@ -60,8 +58,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
 }
 
 fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
-    let question = cmd("INFO");
-    let info = match link.ask(&question).map(|reply| text(&reply).map(str::to_owned)) {
+    let info = match link.ask(&["INFO"]).map(|reply| text(&reply).map(str::to_owned)) {
         Ok(Some(info)) => info,
         Ok(None) => return lacks.needed.push("INFO: it says nothing of itself".into()),
         Err(error) => return lacks.needed.push(format!("INFO: {error}")),
@@ -88,7 +85,7 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
 
 /// Redis' own default is no limit. Where a provider keeps the question away, nothing is told.
 fn look_at_limit(link: &mut StoreLink, lacks: &mut Lacks) {
-    let Ok(reply) = link.ask(cmd("CONFIG").arg("GET").arg("client-output-buffer-limit")) else { return };
+    let Ok(reply) = link.ask(&["CONFIG", "GET", "client-output-buffer-limit"]) else { return };
     let limits = items(&reply).and_then(|pair| text(pair.get(1)?)).unwrap_or_default();
     if let Some(hard) = hard_limit(limits).filter(|hard| *hard > 0) {
         lacks.advised.push(format!(

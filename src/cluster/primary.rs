@@ -1,13 +1,12 @@
 //! The store's primary: found, by its address or by its sentinels, and asked whether it is one.
 
-use redis::{Value, cmd};
-
 use super::address::{Host, StoreAddress, StoreTarget};
 use super::entry::{items, number, text};
 use super::functions;
 use super::keys;
 use super::link::{LinkError, SENTINEL_TIMEOUT, StoreLink, StoreRole, TIMEOUT};
 use super::reason::Reason;
+use super::resp::Value;
 use crate::random;
 
 /// A machine of a server in cluster mode names another one that has the keys; more than so many in a
@@ -206,7 +205,7 @@ fn owner(address: &StoreAddress, mut found: Primary) -> Result<Primary, LinkErro
         return Ok(found);
     }
     for _ in 0..MOVES_MAX {
-        match found.link.ask(cmd("EXISTS").arg(keys::META)) {
+        match found.link.ask(&["EXISTS", keys::META]) {
             Ok(_) => {
                 hear_of(address, &mut found.link);
                 return Ok(found);
@@ -234,7 +233,7 @@ fn moved_to(why: &str, from: &Host) -> Option<Host> {
 /// Keeps the other machines in mind: the one that was named may be the next to die. A user that may not
 /// ask names more of them.
 fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
-    let Ok(reply) = link.ask(cmd("CLUSTER").arg("SLOTS")) else { return };
+    let Ok(reply) = link.ask(&["CLUSTER", "SLOTS"]) else { return };
     let mut heard = Vec::new();
     for range in items(&reply).unwrap_or_default() {
         for machine in items(range).unwrap_or_default().iter().skip(2) {
@@ -279,7 +278,7 @@ fn named_by_most(named: &[Host], asked: usize) -> Option<&Host> {
 
 fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<Host>, LinkError> {
     let mut link = StoreLink::connect(&address.sentinel_access, sentinel, SENTINEL_TIMEOUT)?;
-    let reply = link.ask(cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(primary))?;
+    let reply = link.ask(&["SENTINEL", "GET-MASTER-ADDR-BY-NAME", primary])?;
     match read_host(&reply) {
         None if reply != Value::Nil => Err(link.strange("an address")),
         host => Ok(host),

@@ -1,17 +1,15 @@
 //! The model's replies, as the client gives them.
 
-use redis::{Value, parse_redis_value};
+use vote_status::cluster::resp::Value;
 use vote_status_nodes::reply::Reply;
 
 pub(crate) fn value(reply: &Reply) -> Value {
     match reply {
         Reply::Nil => Value::Nil,
         Reply::Int(number) => Value::Int(*number),
-        Reply::Status(text) => Value::SimpleString(text.clone()),
-        Reply::Bulk(bytes) => Value::BulkString(bytes.clone()),
+        Reply::Status(text) => Value::Text(text.clone().into_bytes()),
+        Reply::Bulk(bytes) => Value::Text(bytes.clone()),
         Reply::Array(items) => Value::Array(items.iter().map(value).collect()),
-        Reply::Refused(why) => {
-            parse_redis_value(format!("-{}\r\n", why.replace(['\r', '\n'], " ")).as_bytes()).expect("an error")
-        }
+        Reply::Refused(why) => Value::Error(why.replace(['\r', '\n'], " ")),
     }
 }

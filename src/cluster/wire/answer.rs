@@ -1,11 +1,10 @@
 //! What the store answers, read.
 
-use redis::Value;
-
 use super::fact::{Fact, Listing, Record, Said};
 use super::last::Last;
 use super::question::{StoreCall, StoreQuestion};
 use crate::cluster::entry::{EntryId, address, items, number, text};
+use crate::cluster::resp::Value;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::time::UnixSeconds;
@@ -222,8 +221,8 @@ impl StoreAnswer {
     /// Reads the reply to a question. `Err` has what the store says where it refuses as a whole.
     #[must_use]
     pub fn read(question: &StoreQuestion, value: &Value) -> Self {
-        if let Value::ServerError(error) = value {
-            return Self::of_error(format!("{} {}", error.code(), error.details().unwrap_or_default()));
+        if let Value::Error(why) = value {
+            return Self::of_error(why.clone());
         }
         if !matches!(question, StoreQuestion::Head(_) | StoreQuestion::Node(..) | StoreQuestion::Change(..)) {
             let reply = read_plain(question, value);

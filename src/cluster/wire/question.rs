@@ -1,7 +1,5 @@
 //! What a node asks of the store, and the words of it.
 
-use redis::Cmd;
-
 use super::fact::{Fact, Listing, Record};
 use super::last::Last;
 use crate::cluster::entry::{EntryId, member};
@@ -90,15 +88,7 @@ pub enum StoreQuestion {
 }
 
 impl StoreQuestion {
-    /// It as a command.
-    #[must_use]
-    pub fn command(&self) -> Cmd {
-        let mut command = Cmd::new();
-        command.arg(self.words());
-        command
-    }
-
-    /// Its words.
+    /// It in the words of a command.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -1,12 +1,11 @@
 //! Questions as words, and replies as values.
 
-use redis::{Value, parse_redis_value};
-
 use super::answer::{Done, Entry, EntryFact, Given, Gone, LogItem, NodeRecord, RefusalKind, StoreAnswer, StoreReply};
 use super::fact::{Fact, Listing, Record, Said};
 use super::last::Last;
 use super::question::{StoreCall, StoreQuestion, Terms};
 use crate::cluster::entry::EntryId;
+use crate::cluster::resp::Value;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -17,7 +16,7 @@ const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
 const AT: UnixSeconds = UnixSeconds(1_800_000_000);
 
 fn bulk(text: &str) -> Value {
-    Value::BulkString(text.as_bytes().to_vec())
+    Value::Text(text.as_bytes().to_vec())
 }
 
 fn texts(words: &[&str]) -> Value {
@@ -118,10 +117,10 @@ fn what_became_of_a_change() {
         let StoreReply::Refused(refusal) = done(cast(), words) else { panic!("{words:?}") };
         assert_eq!(refusal.kind, kind, "{words:?}");
     }
-    let error = parse_redis_value(b"-OOM no room\r\n").expect("an error");
+    let error = Value::Error("OOM no room".to_owned());
     let answer = StoreAnswer::read(&StoreQuestion::Change(ServerId(28), cast(), terms()), &error);
     assert!(matches!(answer.reply, StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Other));
-    let error = parse_redis_value(b"-READONLY a replica\r\n").expect("an error");
+    let error = Value::Error("READONLY a replica".to_owned());
     let answer = StoreAnswer::read(&StoreQuestion::Meta, &error);
     assert!(matches!(answer.reply, StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Elsewhere));
 }
