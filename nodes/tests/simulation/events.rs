@@ -27,6 +27,8 @@ pub(crate) enum Planned {
     Op,
     /// A fault.
     Fault,
+    /// The store goes back.
+    Back,
     /// A fault ends.
     Heal(Heal),
     /// The promises are looked at.

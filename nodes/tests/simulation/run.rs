@@ -131,7 +131,8 @@ impl Run {
                     self.fault(world);
                     world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
                 }
-                None | Some(Planned::Op | Planned::Fault) => {}
+                Some(Planned::Back) if world.now_us < self.faults_until_us => self.go_back(world),
+                None | Some(Planned::Op | Planned::Fault | Planned::Back) => {}
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
                 Some(Planned::Copy) => {
                     if world.is_store_up {
@@ -242,11 +243,11 @@ impl Run {
                 world.tell(|| format!("FAULT link {line} of host {host} is cut"));
                 world.cut(2 * host + line);
             }
-            2 | 3 => {
-                if self.random.is(30) {
-                    self.slow(world, host);
-                }
-                self.go_back(world);
+            2 => self.go_back(world),
+            // One node knows less than the others when the store forgets.
+            3 => {
+                self.slow(world, host);
+                world.plan(self.random.below(2 * SECOND), Planned::Back);
             }
             4 => {
                 world.tell(|| "FAULT all links are cut".to_owned());

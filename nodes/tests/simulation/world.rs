@@ -348,8 +348,9 @@ impl<'f> World<'f> {
             return;
         }
         if !is_open && self.random.is(50) {
-            // The network has held it up.
-            let after_us = self.random.below(30_000_000);
+            // The network has held it up, beyond its term or not.
+            let held_us = if self.random.is(50) { 3_000_000 } else { 30_000_000 };
+            let after_us = self.random.below(held_us);
             return self.at(self.now_us + after_us, Event::Arrive(link, epoch, question, number));
         }
         if is_open && self.links[link].blocked.is_some() {
