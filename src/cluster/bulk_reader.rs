@@ -1,4 +1,4 @@
-//! Reads a server's votes out of the store, of which there may be very many: without a value of its own for each number.
+//! Reads answers of the store. A server's votes, of which there may be very many, are read without a value for each number.
 
 use std::io::BufRead;
 
@@ -6,17 +6,25 @@ use super::entry;
 use super::link::{LinkError, StoreLink};
 use super::resp::{ReadError, read_line};
 use super::wire::answer::{StoreAnswer, StoreReply};
+use super::wire::question::StoreQuestion;
 use crate::vote::address::VoterAddress;
 use crate::vote::time::UnixSeconds;
 
 /// Votes after which it is told that a long reply comes on.
 const PROGRESS_VOTES: usize = 65_536;
 
-/// Reads the reply to one [`StoreQuestion::Votes`](super::wire::question::StoreQuestion::Votes), or that the store refuses it.
+/// Reads the reply to a question. `progress` is called while a long one comes.
 ///
 /// # Errors
 /// [`LinkError::Lost`]
-pub fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
+pub fn answer(link: &mut StoreLink, question: &StoreQuestion, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
+    match question {
+        StoreQuestion::Votes(..) => votes(link, progress),
+        question => Ok(StoreAnswer::read(question, &link.read_value()?)),
+    }
+}
+
+fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
     let address = |text: &[u8]| entry::address(std::str::from_utf8(text).ok()?);
     let mut votes: Vec<(VoterAddress, UnixSeconds)> = Vec::new();
     let read = read_pairs(link.unread(), address, &mut |address, voted_at| {

@@ -111,11 +111,7 @@ impl Line {
             }
             let Some((connection, primary)) = open.as_mut().filter(|_| !questions.is_empty()) else { continue };
             let connection = *connection;
-            // Votes are read by a reader of their own, which finds nothing that the other one has read ahead.
-            let is_of_votes = |question: &StoreQuestion| matches!(question, StoreQuestion::Votes(..));
-            let mut groups = questions.chunk_by(|one, next| is_of_votes(one) == is_of_votes(next));
-            let exchanged = groups.try_for_each(|group| self.exchange(connection, primary, group));
-            if let Err(error) = exchanged {
+            if let Err(error) = self.exchange(connection, primary, &questions) {
                 open = None;
                 self.learnt(connection, Learnt::Lost(error));
             }
@@ -218,11 +214,7 @@ impl Line {
         link: &mut StoreLink,
         question: &StoreQuestion,
     ) -> Result<StoreAnswer, LinkError> {
-        if matches!(question, StoreQuestion::Votes(..)) {
-            bulk_reader::votes(link, &|| self.learnt(connection, Learnt::Progressed))
-        } else {
-            Ok(StoreAnswer::read(question, &link.read_value()?))
-        }
+        bulk_reader::answer(link, question, &|| self.learnt(connection, Learnt::Progressed))
     }
 
     /// Whether a replica holds these changes. Newer stores confirm only what was written on this connection: where a vote

@@ -146,14 +146,11 @@ fn read_whole(
     let now = now(link)?;
     loop {
         let questions = reading.questions(&BOUNDS, now.minus(cooldown.seconds()));
-        let is_reading_votes = reading.is_reading_votes();
-        if is_reading_votes {
-            let mut packed = Vec::new();
-            questions.iter().for_each(|question| resp::pack(&question.words(), &mut packed));
-            link.send(&packed)?;
-        }
+        let mut packed = Vec::new();
+        questions.iter().for_each(|question| resp::pack(&question.words(), &mut packed));
+        link.send(&packed)?;
         for question in questions {
-            let reply = if is_reading_votes { bulk_reader::votes(link, &|| {})?.reply } else { ask(link, &question)? };
+            let reply = bulk_reader::answer(link, &question, &|| {})?.reply;
             match reading.take(reply, &BOUNDS, cooldown, now) {
                 ReadingProgress::More | ReadingProgress::Of(..) => {}
                 ReadingProgress::Whole => return Ok(Some(reading)),

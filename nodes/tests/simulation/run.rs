@@ -65,6 +65,8 @@ struct Crowd {
     addresses: u32,
     /// The longest time between two of them.
     pause_us_max: u64,
+    /// Most of them take away, and list.
+    is_churning: bool,
 }
 
 impl Crowd {
@@ -73,6 +75,7 @@ impl Crowd {
             servers: if random.is(50) { 1 } else { 3 },
             addresses: if random.is(50) { 2 } else { 7 },
             pause_us_max: if random.is(25) { 80_000 } else { SECOND / 2 },
+            is_churning: random.is(30),
         }
     }
 }
@@ -131,7 +134,15 @@ impl Run {
                     self.fault(world);
                     world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
                 }
-                Some(Planned::Back) if world.now_us < self.faults_until_us => self.go_back(world),
+                Some(Planned::Back) if world.now_us < self.faults_until_us => {
+                    // What was on its way to a slow node may be lost, and the node be as fast as the others again.
+                    if self.random.is(50) {
+                        world.cut_all();
+                        world.hosts.iter_mut().for_each(|host| host.network = Network::USUAL);
+                        (0..world.hosts.len()).for_each(|host| world.trouble(host, 0));
+                    }
+                    self.go_back(world);
+                }
                 None | Some(Planned::Op | Planned::Fault | Planned::Back) => {}
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
                 Some(Planned::Copy) => {
@@ -184,7 +195,11 @@ impl Run {
             .iter()
             .filter_map(|host| host.process.as_ref())
             .any(|process| process.shown.servers.contains(server));
-        let drawn = if is_listed || self.random.is(20) { self.random.below(100) } else { 80 };
+        let drawn = match is_listed || self.random.is(20) {
+            true if self.crowd.is_churning && self.random.is(60) => 60 + self.random.below(40),
+            true => self.random.below(100),
+            false => 80,
+        };
         let change = match drawn {
             0..45 => {
                 let at = self.random.is(20).then(|| self.instant(world));

@@ -29,8 +29,9 @@ const KEPT_COPIES: usize = 8;
 struct Link {
     /// Counts connections; an odd number is one that is open.
     epoch: u64,
-    /// What was sent before arrives before.
+    /// What was sent before arrives before, and what was sent in one go arrives together.
     sent_us: u64,
+    sent_at_us: u64,
     answered_us: u64,
     /// A reader of the log waits, and what came behind it.
     blocked: Option<(StoreQuestion, u64, u64)>,
@@ -237,6 +238,7 @@ impl<'f> World<'f> {
                 if self.now_us < paused_until_us {
                     self.at(paused_until_us, Event::Reply(link, epoch, answer, number));
                 } else if self.links[link].epoch == epoch {
+                    self.tell(|| format!("host {} hears: {answer:?}", link / 2));
                     self.put(link / 2, number, Input::Answered(line_of(link), answer));
                 }
             }
@@ -316,6 +318,7 @@ impl<'f> World<'f> {
             Input::Lost(line_of(link))
         } else {
             (state.epoch, state.sent_us, state.answered_us, state.is_dead) = (epoch + 1, 0, 0, false);
+            state.sent_at_us = 0;
             Input::Connected(line_of(link))
         };
         self.put(link / 2, number, input);
@@ -330,7 +333,9 @@ impl<'f> World<'f> {
         }
         let after_us = 50 + self.random.below(network.there_us);
         let state = &mut self.links[link];
-        state.sent_us = state.sent_us.max(self.now_us + after_us);
+        if std::mem::replace(&mut state.sent_at_us, self.now_us) != self.now_us {
+            state.sent_us = state.sent_us.max(self.now_us + after_us);
+        }
         let at_us = state.sent_us;
         self.at(at_us, Event::Arrive(link, epoch, question, number));
         if self.random.below(1_000) < network.cut {

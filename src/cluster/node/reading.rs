@@ -1,5 +1,8 @@
 //! A whole reading of the store, piece by piece, while others write. The pieces are not of one moment; but all of them are
 //! facts, and so is what the log brings of the time since: joined, they are the state at the end of the log.
+//!
+//! That holds within one history. A store that goes back during a reading would leave facts in it that the store has not. So
+//! with each piece the store's last entry is asked for, in one go, and the log has to lead over each of those.
 
 use std::collections::{HashMap, HashSet};
 
@@ -42,6 +45,8 @@ pub(crate) struct StateReading {
     pub(super) known: Knowledge,
     /// How far it goes.
     pub(crate) position: Last,
+    /// The last entry that came with a piece.
+    of_pieces: Last,
     /// The log goes on behind this entry, which another program may have written behind that one.
     pub(crate) cursor: EntryId,
     /// Entries that are asked for at once.
@@ -78,12 +83,13 @@ impl StateReading {
     /// One that has asked nothing yet.
     pub(crate) fn new(cause: RebuildCause, shown: &CooldownView, entries_max: usize) -> Self {
         let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
-        let (known, position, cursor, servers, asked, answered, unreadable) = Default::default();
+        let (known, position, of_pieces, cursor, servers, asked, answered, unreadable) = Default::default();
         Self {
             cause,
             state,
             known,
             position,
+            of_pieces,
             cursor,
             entries_max,
             step: ReadingStep::Meta,
@@ -96,8 +102,17 @@ impl StateReading {
         }
     }
 
-    /// What to ask now. Several servers' votes are asked for at once; all else one by one.
+    /// What to ask now, in one go. Several servers' votes are asked for at once; other pieces one by one.
     pub(crate) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
+        let mut questions = self.pieces(bounds, live_after);
+        let is_piece = matches!(self.step, ReadingStep::Servers(_) | ReadingStep::Votes | ReadingStep::Gone(_));
+        if is_piece && !questions.is_empty() {
+            questions.push(StoreQuestion::Meta);
+        }
+        questions
+    }
+
+    fn pieces(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
         match &self.step {
             ReadingStep::Meta => vec![StoreQuestion::Meta],
             ReadingStep::Servers(cursor) => vec![StoreQuestion::Servers(cursor.clone(), bounds.records_max)],
@@ -128,9 +143,17 @@ impl StateReading {
     ) -> ReadingProgress {
         match (&self.step, reply) {
             (ReadingStep::Meta, StoreReply::Meta { store, schema, cooldown_s, prefix, last, stamp }) => {
-                (self.position, self.cursor, self.known.stamp) = (last, last.id, stamp);
+                (self.position, self.of_pieces, self.cursor, self.known.stamp) = (last, last, last.id, stamp);
                 self.step = ReadingStep::Servers("0".to_owned());
                 return ReadingProgress::Of(store, schema, cooldown_s, prefix);
+            }
+            // With a piece.
+            (_, StoreReply::Meta { last, .. }) => {
+                let is_before = last.n < self.of_pieces.n;
+                if is_before || last.n == self.of_pieces.n && last != self.of_pieces {
+                    return ReadingProgress::Torn;
+                }
+                self.of_pieces = last;
             }
             (ReadingStep::Servers(_), StoreReply::Servers(next, servers)) => {
                 self.note_servers(servers, cooldown, now);
@@ -156,6 +179,9 @@ impl StateReading {
             (ReadingStep::Log, StoreReply::Log(lines)) => {
                 let is_all = lines.len() < self.entries_max;
                 if !self.follow(lines, cooldown, now) {
+                    return ReadingProgress::Torn;
+                }
+                if is_all && self.position.n < self.of_pieces.n {
                     return ReadingProgress::Torn;
                 }
                 if is_all {
@@ -240,6 +266,9 @@ impl StateReading {
             match line {
                 LogItem::Strange(id) => self.cursor = id,
                 LogItem::Entry(entry) if follows(self.position, &entry) => {
+                    if entry.last.n == self.of_pieces.n && entry.last != self.of_pieces {
+                        return false;
+                    }
                     (self.position, self.cursor) = (entry.last, entry.last.id);
                     let facts = match &mut self.held {
                         Some(held) => held.hold(entry.facts, |server| join.listing(server)),
@@ -426,6 +455,37 @@ mod tests {
         assert!(reading.follow(vec![entry(1, Vec::new()), entry(2, Vec::new())], Cooldown::USUAL, NOW));
         assert_eq!(reading.position.n, 2);
         assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");
+    }
+
+    /// Regression: a store went back between a piece and the next one. What it had forgotten by then was shown, and given
+    /// back by nobody.
+    #[test]
+    fn a_reading_is_of_one_history() {
+        let ends = |with_piece: Last, log: Vec<LogItem>| {
+            let meta = |last| StoreReply::Meta {
+                store: "store".to_owned(),
+                schema: "3".to_owned(),
+                cooldown_s: 5_400,
+                prefix: 64,
+                last,
+                stamp: 5,
+            };
+            let pieces = [
+                StoreReply::Servers("0".to_owned(), Vec::new()),
+                meta(Last::default()),
+                StoreReply::Gone(Vec::new(), 0),
+                meta(with_piece),
+                StoreReply::Log(log),
+            ];
+            read(pieces.into()).is_some()
+        };
+        let at = |n, bits| Last { n, id: EntryId { ms: n, sequence: 0 }, bits };
+        assert!(ends(Last::default(), vec![entry(1, Vec::new())]));
+        assert!(ends(at(1, 7), vec![entry(1, Vec::new())]));
+        assert!(ends(at(1, 7), vec![entry(1, Vec::new()), entry(2, Vec::new())]));
+        assert!(!ends(at(1, 8), vec![entry(1, Vec::new())]), "another entry stands there");
+        assert!(!ends(at(2, 7), vec![entry(1, Vec::new())]), "the log ends before");
+        assert!(!ends(at(1, 7), Vec::new()), "the log ends before");
     }
 
     /// Regression: a node that read such an entry began anew, and met it again, for as long as no other entry came behind it.
