@@ -25,6 +25,8 @@ pub(crate) enum Event {
 pub(crate) enum Planned {
     /// A caller at a node wants something.
     Op,
+    /// A voter votes once more, at this node.
+    Again(usize),
     /// A fault.
     Fault,
     /// The store goes back.

@@ -257,9 +257,10 @@ impl Promises {
             (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) => {
                 *listing == vote.listing && is_since(self.lost_us)
             }
-            // Or the network held it up, and its term is not over by a clock that was set back.
+            // Or the network held it up: its term is not over, by a clock that was set back perhaps.
             (WantedChange::Remove(_), Some(ChangeOutcome::Silent)) => {
-                is_since(self.lost_us) || is_since(self.stepped_us)
+                let is_in_term = vote.begun_us <= wanted.begun_us + PATIENCE_US + SLACK_US;
+                is_in_term || is_since(self.lost_us) || is_since(self.stepped_us)
             }
             (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
                 *address == vote.pair.address && *at >= vote.at && is_since(self.lost_us)

@@ -144,6 +144,7 @@ impl Run {
                     self.go_back(world);
                 }
                 None | Some(Planned::Op | Planned::Fault | Planned::Back) => {}
+                Some(Planned::Again(host)) => self.again(world, host),
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
                 Some(Planned::Copy) => {
                     if world.is_store_up {
@@ -221,6 +222,20 @@ impl Run {
             }
             _ => WantedChange::Remove(server),
         };
+        self.want(world, host, change);
+    }
+
+    /// A vote that counts is wanted once more.
+    fn again(&mut self, world: &mut World<'_>, host: usize) {
+        let count = u64::try_from(world.promises.votes.len()).expect("few");
+        if count > 0 {
+            let at = usize::try_from(self.random.below(count)).expect("few");
+            let pair = world.promises.votes[at].pair;
+            self.want(world, host, WantedChange::Cast(WantedServer::Id(pair.server), None, vec![pair.address]));
+        }
+    }
+
+    fn want(&mut self, world: &mut World<'_>, host: usize, change: WantedChange) {
         let Some(process) = world.hosts[host].process.as_ref().map(|process| process.number) else { return };
         self.callers += 1;
         let (caller, now_us) = (self.callers, world.now_us);
@@ -232,10 +247,10 @@ impl Run {
     fn fault(&mut self, world: &mut World<'_>) {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         let host = usize::try_from(self.random.below(hosts)).expect("few");
-        let kinds = if self.width == Width::Small { 5 } else { 15 };
+        let kinds = if self.width == Width::Small { 5 } else { 17 };
         let length_us = 100_000 + self.random.below(6 * SECOND);
         let kind = self.random.below(kinds);
-        if matches!(kind, 1 | 5 | 6 | 7 | 13) {
+        if matches!(kind, 1 | 5 | 6 | 7 | 13 | 15 | 16) {
             world.trouble(host, length_us + 2 * SECOND);
         } else if matches!(kind, 4 | 11) {
             (0..world.hosts.len()).for_each(|host| world.trouble(host, length_us + 2 * SECOND));
@@ -300,7 +315,7 @@ impl Run {
                 world.call(&words);
             }
             // A node starts in the very moment in which the store forgets.
-            13 => {
+            13 | 15 | 16 => {
                 let are_slow = self.random.is(50);
                 (0..world.hosts.len())
                     .filter(|other| are_slow && *other != host)
@@ -309,6 +324,9 @@ impl Run {
                 if world.hosts[host].process.is_some() {
                     world.stop(host);
                     world.plan(self.random.below(SECOND / 2), Planned::Heal(Heal::Start(host)));
+                    for _ in 0..10 {
+                        world.plan(self.random.below(6 * SECOND), Planned::Again(host));
+                    }
                 }
             }
             // Calls are held up, and the clock lets them through.
