@@ -239,6 +239,11 @@ local function latest_vote(call)
   return tonumber(last or 0)
 end
 
+-- The first multiple of SPARE_S behind an instant: votes up to there need no longer time.
+local function spare_end(t)
+  return (math.floor(t / SPARE_S) + 1) * SPARE_S
+end
+
 -- Adds the write that prolongs the time of the server's votes, where the noted ones need that.
 local function add_expiry(writes, call, over_s)
   local latest, may_be_new = 0, call.is_emptied or is_sweeping(call)
@@ -248,12 +253,12 @@ local function add_expiry(writes, call, over_s)
   if latest == 0 then
     return
   end
+  -- An earlier vote may be ahead of a clock that went back.
+  local before = latest_vote(call)
   -- A key goes with the last vote in it, and has no time where it comes back.
-  local left_ms = may_be_new and 0 or ask('PTTL', call.claims)
-  if left_ms < (latest - over_s + SPARE_S) * 1000 then
-    -- An earlier vote may be ahead of a clock that went back.
-    latest = math.max(latest, latest_vote(call))
-    writes[#writes + 1] = { 'PEXPIRE', call.claims, text((latest - over_s + 2 * SPARE_S) * 1000) }
+  if may_be_new or spare_end(latest) > spare_end(before) then
+    local ends = spare_end(math.max(latest, before))
+    writes[#writes + 1] = { 'PEXPIRE', call.claims, text((ends - over_s + SPARE_S) * 1000) }
   end
 end
 
@@ -695,7 +700,6 @@ local function rights(keys)
     { 'ZRANGE', claims, '0', '1' },
     { 'ZRANGEBYSCORE', claims, '0', '1' },
     { 'ZREMRANGEBYSCORE', claims, '0', '1' },
-    { 'PTTL', claims },
     { 'PEXPIRE', claims, '1' },
     { 'UNLINK', claims },
     { 'HGET', nodes, '1' },
