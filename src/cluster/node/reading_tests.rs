@@ -1,0 +1,160 @@
+//! Readings of pieces that are said here.
+
+use super::{ReadingProgress, StateReading};
+use crate::cluster::entry::EntryId;
+use crate::cluster::node::bounds::Bounds;
+use crate::cluster::reason::RebuildCause;
+use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
+use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
+use crate::cluster::wire::last::Last;
+use crate::vote::address::VoterAddress;
+use crate::vote::id::{ServerId, Token};
+use crate::vote::ipv4::Ipv4;
+use crate::vote::table::CooldownTable;
+use crate::vote::time::{Cooldown, UnixSeconds};
+
+const SERVER: ServerId = ServerId(28);
+const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
+
+fn entry(n: u64, facts: Vec<EntryFact>) -> LogItem {
+    let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
+    let before = if n == 1 { Last::default().mark() } else { at(n - 1).mark() };
+    LogItem::Entry(Entry { last: at(n), before, facts })
+}
+
+/// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
+/// A reading of these pieces, behind what the store is, and up to its answer that it holds the last entry. `None` where it has to
+/// begin anew.
+fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
+    let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
+    let begin = StoreReply::Meta {
+        store: store.clone(),
+        schema: schema.clone(),
+        cooldown_s: 5_400,
+        prefix: 64,
+        last,
+        stamp: 20,
+    };
+    let end = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
+    let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
+    for reply in [begin].into_iter().chain(pieces).chain([end]) {
+        let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+        let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
+        if matches!(progress, ReadingProgress::Torn) {
+            return None;
+        }
+    }
+    Some(reading)
+}
+
+#[test]
+fn votes_are_of_the_listing_that_the_log_has_come_to() {
+    let listing = |stamp: u64| Listing::read(&format!("{stamp:016}-{stamp:016x}")).expect("a listing");
+    let record = |stamp, since| {
+        let token = Token::new("demo").expect("a token");
+        Record { listing: listing(stamp), stamp: since, token }
+    };
+    let vote = |address| EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(address)));
+    let said = |fact| EntryFact::Other(Said { server: SERVER, fact });
+    let (gone, listed) = (|stamp| said(Fact::ListingGone(listing(stamp))), |record| said(Fact::Listed(record)));
+    // What is shown of a server that the directory has under the listing of stamp 20.
+    let shown = |entries: Vec<Vec<EntryFact>>| {
+        let entries = entries.into_iter().zip(1..).map(|(facts, n)| entry(n, facts)).collect();
+        let reading = read(vec![
+            StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record(20, 20)))]),
+            StoreReply::Votes(Vec::new()),
+            StoreReply::Gone(Vec::new(), 0),
+            StoreReply::Log(entries),
+        ])?;
+        let mut shown: Vec<u32> = Vec::new();
+        for entry in reading.state.table.find(|_| true) {
+            if let VoterAddress::V4(Ipv4(address)) = entry.pair.address {
+                shown.push(address);
+            }
+        }
+        shown.sort_unstable();
+        Some(shown)
+    };
+    // That an earlier listing has ended is told late: the vote is of the present one.
+    assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)]]), Some(vec![7]));
+    // The earlier listing ends behind its vote, and the present one begins.
+    assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)], vec![listed(record(20, 20)), vote(8)]]), Some(vec![8]));
+    // In one entry, with a token that was changed since: it may say that the listing has just begun, or that an earlier one has
+    // ended long before.
+    assert_eq!(shown(vec![vec![vote(7)], vec![gone(10), listed(record(20, 25)), vote(8)]]), None);
+    assert_eq!(shown(vec![vec![gone(10), listed(record(20, 25)), vote(8)]]), Some(vec![8]));
+    // A changed token begins no listing.
+    assert_eq!(shown(vec![vec![vote(7)], vec![listed(record(20, 30))]]), Some(vec![7]));
+    assert_eq!(shown(vec![vec![vote(7)], vec![gone(20)]]), Some(Vec::new()));
+    assert_eq!(shown(vec![vec![vote(7)], vec![gone(20)], vec![listed(record(30, 30))], vec![vote(8)]]), Some(vec![8]));
+}
+
+#[test]
+fn a_whole_reading_follows_the_log_and_finds_a_hole() {
+    let pieces =
+        [StoreReply::Servers("0".to_owned(), Vec::new()), StoreReply::Gone(Vec::new(), 0), StoreReply::Log(Vec::new())];
+    let mut reading = read(pieces.into()).expect("it is whole");
+    assert!(reading.follow(vec![entry(1, Vec::new()), entry(2, Vec::new())], Cooldown::USUAL, NOW));
+    assert_eq!(reading.position.n, 2);
+    assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");
+}
+
+/// Regression: a store went back between a piece and the next one. What it had forgotten by then was shown, and given
+/// back by nobody.
+#[test]
+fn a_reading_is_of_one_history() {
+    let ends = |with_piece: Last, log: Vec<LogItem>| {
+        let meta = |last| StoreReply::Meta {
+            store: "store".to_owned(),
+            schema: "3".to_owned(),
+            cooldown_s: 5_400,
+            prefix: 64,
+            last,
+            stamp: 5,
+        };
+        let pieces = [
+            StoreReply::Servers("0".to_owned(), Vec::new()),
+            meta(Last::default()),
+            StoreReply::Gone(Vec::new(), 0),
+            meta(with_piece),
+            StoreReply::Log(log),
+        ];
+        read(pieces.into()).is_some()
+    };
+    let at = |n, bits| Last { n, id: EntryId { ms: n, sequence: 0 }, bits };
+    assert!(ends(Last::default(), vec![entry(1, Vec::new())]));
+    assert!(ends(at(1, 7), vec![entry(1, Vec::new())]));
+    assert!(ends(at(1, 7), vec![entry(1, Vec::new()), entry(2, Vec::new())]));
+    assert!(!ends(at(1, 8), vec![entry(1, Vec::new())]), "another entry stands there");
+    assert!(!ends(at(2, 7), vec![entry(1, Vec::new())]), "the log ends before");
+    assert!(!ends(at(1, 7), Vec::new()), "the log ends before");
+}
+
+/// Regression: a node that read such an entry began anew, and met it again, for as long as no other entry came behind it.
+#[test]
+fn an_entry_out_of_turn_at_the_end_of_the_log_stops_no_reading() {
+    let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
+    let ends = |last| {
+        let (store, schema) = ("store".to_owned(), "3".to_owned());
+        let mut reading = StateReading::new(RebuildCause::Gap, &CooldownTable::default().view(), 9);
+        let meta = StoreReply::Meta {
+            store: store.clone(),
+            schema: schema.clone(),
+            cooldown_s: 5_400,
+            prefix: 64,
+            last: at(1),
+            stamp: 5,
+        };
+        let log = StoreReply::Log(vec![entry(2, Vec::new()), entry(9, Vec::new())]);
+        let head = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
+        let replies =
+            [meta, StoreReply::Servers("0".to_owned(), Vec::new()), StoreReply::Gone(Vec::new(), 0), log, head];
+        let ends = replies.map(|reply| {
+            let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
+            matches!(reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW), ReadingProgress::Whole)
+        });
+        (ends[4], reading.position.n, reading.cursor.ms)
+    };
+    assert_eq!(ends(at(2)), (true, 2, 9));
+    assert_eq!(ends(at(9)), (false, 2, 9), "the store has written it");
+}
