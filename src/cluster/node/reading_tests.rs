@@ -22,7 +22,6 @@ fn entry(n: u64, facts: Vec<EntryFact>) -> LogItem {
     LogItem::Entry(Entry { last: at(n), before, facts })
 }
 
-/// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
 /// A reading of these pieces, behind what the store is, and up to its answer that it holds the last entry. `None` where it has to
 /// begin anew.
 fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
@@ -47,6 +46,7 @@ fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
     Some(reading)
 }
 
+/// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
 #[test]
 fn votes_are_of_the_listing_that_the_log_has_come_to() {
     let listing = |stamp: u64| Listing::read(&format!("{stamp:016}-{stamp:016x}")).expect("a listing");
