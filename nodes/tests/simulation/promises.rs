@@ -320,7 +320,10 @@ impl Promises {
             let vote = &self.votes[at];
             let shown = process.voted_at(vote.pair);
             if shown == Some(vote.at) {
-                self.votes[at].shown_by.entry(number).or_insert(now_us);
+                // A vote of an earlier listing may have the same instant.
+                if lists(process, vote.pair.server, vote.listing) {
+                    self.votes[at].shown_by.entry(number).or_insert(now_us);
+                }
             } else if shown < Some(vote.at)
                 && vote.shown_by.contains_key(&number)
                 && !self.is_over(vote.at)
@@ -409,10 +412,8 @@ impl Promises {
                     }
                 }
                 (WantedChange::Remove(server), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) if is_known => {
-                    let prefix = format!("v2;{listing};");
                     for process in processes {
-                        if process.node.servers().any(|(other, record)| other == *server && record.starts_with(&prefix))
-                        {
+                        if lists(process, *server, *listing) {
                             broken = Some(format!(
                                 "{server} {listing} was removed ({caller}), and process {} has it",
                                 process.number
@@ -500,6 +501,12 @@ impl Promises {
         }
         None
     }
+}
+
+/// Whether a process has a server under this listing.
+fn lists(process: &Process, server: ServerId, listing: Listing) -> bool {
+    let prefix = format!("v2;{listing};");
+    process.node.servers().any(|(other, record)| other == server && record.starts_with(&prefix))
 }
 
 /// A voter's address.
