@@ -260,13 +260,11 @@ impl Run {
                 let length_us = 2 * length_us;
                 let slow = |random: &mut crate::random::Random| 1_000 << random.below(13);
                 let (there_us, back_us) = (slow(&mut self.random), slow(&mut self.random));
-                world.hosts[host].network =
-                    Network { there_us, back_us, cut: self.random.below(2) * self.random.below(60), ..Network::USUAL };
-                if world.hosts[host].network.cut > 0 {
+                let cut = self.random.below(2) * self.random.below(60);
+                if cut > 0 {
                     world.trouble(host, length_us + 2 * SECOND);
                 }
-                world.tell(|| format!("FAULT host {host} has the network {:?}", world.hosts[host].network));
-                world.plan(length_us, Planned::Heal(Heal::Network(host)));
+                connect(world, host, Network { there_us, back_us, cut, ..Network::USUAL }, length_us);
             }
             1 => {
                 let line = usize::from(self.random.is(50));
@@ -355,9 +353,7 @@ impl Run {
     /// What a host says and hears takes up to a second.
     fn slow(&mut self, world: &mut World<'_>, host: usize) {
         let (there_us, back_us) = (self.random.below(SECOND), self.random.below(SECOND));
-        world.hosts[host].network = Network { there_us, back_us, ..Network::USUAL };
-        world.tell(|| format!("FAULT host {host} has the network {:?}", world.hosts[host].network));
-        world.plan(5 * SECOND, Planned::Heal(Heal::Network(host)));
+        connect(world, host, Network { there_us, back_us, ..Network::USUAL }, 5 * SECOND);
     }
 
     /// The store is an older copy of itself.
@@ -453,4 +449,11 @@ impl Run {
         }
         Ok(())
     }
+}
+
+/// A host has this network for a while.
+fn connect(world: &mut World<'_>, host: usize, network: Network, length_us: u64) {
+    world.hosts[host].network = network;
+    world.tell(|| format!("FAULT host {host} has the network {network:?}"));
+    world.plan(length_us, Planned::Heal(Heal::Network(host)));
 }

@@ -149,8 +149,7 @@ impl StateReading {
             }
             // With a piece.
             (_, StoreReply::Meta { last, .. }) => {
-                let is_before = last.n < self.of_pieces.n;
-                if is_before || last.n == self.of_pieces.n && last != self.of_pieces {
+                if last != self.of_pieces && last.n <= self.of_pieces.n {
                     return ReadingProgress::Torn;
                 }
                 self.of_pieces = last;
