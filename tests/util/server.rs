@@ -191,7 +191,11 @@ impl Server {
 
     /// Waits for the process to end by itself. Panics past `deadline`.
     pub(crate) fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
-        wait(&mut self.child, deadline).unwrap_or_else(|| panic!("the server still runs after {deadline:?}"))
+        let status = wait(&mut self.child, deadline);
+        let status = status.unwrap_or_else(|| panic!("the server still runs after {deadline:?}"));
+        // A test looks at the last lines next.
+        self.captured.join();
+        status
     }
 
     /// Ends it as its operator does; it must end in order. What it has written is there.
