@@ -191,7 +191,7 @@ impl NodeMachine {
     pub(super) fn note_loss(&mut self, cause: RebuildCause) {
         self.note_doubt(cause);
         if self.is_waiting {
-            self.others.begin_again();
+            self.others.begin_again(false);
         }
     }
 
@@ -350,12 +350,9 @@ impl NodeMachine {
         owed.retain(|said| !self.unseen.iter().any(|unseen| unseen.facts.contains(said)));
         reading.state.servers = reading.known.snapshot();
         if !self.is_loaded || std::mem::take(&mut self.may_others_know) {
-            let is_new = reading.position.n == 0 && reading.known.is_empty();
-            self.is_waiting = !is_new;
-            self.others.begin_again();
-            if self.is_waiting {
-                self.outputs.push(Output::Note(Note::Waits));
-            }
+            self.is_waiting = true;
+            self.others.begin_again(reading.position.n == 0 && reading.known.is_empty());
+            self.outputs.push(Output::Note(Note::Waits));
         }
         reading.unreadable.drain(..).for_each(|what| self.outputs.push(Output::Note(Note::Unreadable(what))));
         self.outputs.push(Output::Note(Note::Read(reading.cause, owed.len())));

@@ -28,6 +28,8 @@ pub(super) struct Others {
     written_at_ms: Option<u64>,
     /// When this node began to wait for the others, in the milliseconds that count here.
     begun_ms: u64,
+    /// Whether the store had no entry when this node began to wait.
+    is_unused: bool,
 }
 
 impl Others {
@@ -59,18 +61,24 @@ impl Others {
     }
 
     /// What was said so far does not count any more for a node that waits.
-    pub(super) fn begin_again(&mut self) {
+    pub(super) fn begin_again(&mut self, is_unused: bool) {
         let now_ms = self.writable_ms;
-        self.begun_ms = now_ms;
+        (self.begun_ms, self.is_unused) = (now_ms, is_unused);
         self.known.values_mut().for_each(|other| (other.is_clear, other.heard_ms) = (false, now_ms));
     }
 
     /// Whether a node that began to wait may go on: every other node has said since that it owes nothing, or is silent. The
     /// store may have lost what they said before: they have `least_ms` to say it again, and where there is no other
-    /// node at all, that is known after `silence_ms`.
+    /// node at all, that is known after `silence_ms`. Nobody waits in a store that was never used: it has no entry, and
+    /// no other node has a record in it.
     pub(super) fn are_clear(&self, least_ms: u64, silence_ms: u64) -> bool {
-        let least_ms = if self.known.is_empty() { silence_ms } else { least_ms };
-        self.writable_ms - self.begun_ms >= least_ms
+        let least_ms = match self.known.is_empty() {
+            true if self.is_unused => 0,
+            true => silence_ms,
+            false => least_ms,
+        };
+        self.written_at_ms.is_some()
+            && self.writable_ms - self.begun_ms >= least_ms
             && self.known.values().all(|other| other.is_clear || self.is_silent(other, silence_ms))
     }
 
@@ -116,7 +124,7 @@ mod tests {
             others.hear(records, "me", now_ms, 2_000);
         };
         hear(&mut others, &[record("a", 7, 0), record("b", 9, 3), record("me", 1, 0)]);
-        others.begin_again();
+        others.begin_again(false);
         assert!(!others.are_clear(0, 5_000), "what was said before does not count");
         hear(&mut others, &[record("a", 8, 0), record("b", 10, 3)]);
         assert_eq!(others.owing(5_000).collect::<Vec<_>>(), ["b"]);
@@ -132,6 +140,20 @@ mod tests {
         hear(&mut others, &[record("a", 9, 0), record("b", 11, 0)]);
         assert!(others.are_clear(0, 5_000));
         assert_eq!((others.rank("aa", 5_000), others.rank("c", 5_000)), ((1, 3), (2, 3)));
+    }
+
+    #[test]
+    fn nobody_waits_in_a_store_that_was_never_used() {
+        let wait = |is_unused, records: &[NodeRecord]| {
+            let mut others = Others::default();
+            others.begin_again(is_unused);
+            assert!(!others.are_clear(2_000, 5_000), "the records are not known yet");
+            others.hear(records, "me", 0, 2_000);
+            others.are_clear(2_000, 5_000)
+        };
+        assert!(wait(true, &[record("me", 1, 0)]));
+        assert!(!wait(false, &[record("me", 1, 0)]), "the others may have lost their records");
+        assert!(!wait(true, &[record("me", 1, 0), record("a", 1, 0)]), "the store may have lost its entries");
     }
 
     #[test]
