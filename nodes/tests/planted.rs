@@ -15,7 +15,7 @@ use vote_status_nodes::store::Store;
 const SEEDS: u64 = 100;
 
 /// Faults of the functions: a place, and what stands there instead.
-const OF_FUNCTIONS: [(&str, &str, &str); 31] = [
+const OF_FUNCTIONS: [(&str, &str, &str); 32] = [
     ("a late call is carried out", "until_ms ~= '' and now_ms > tonumber(until_ms)", "false"),
     (
         "another store's call is carried out",
@@ -56,8 +56,8 @@ const OF_FUNCTIONS: [(&str, &str, &str); 31] = [
     ("a cancellation is not remembered", "set(call, 'gone', address_name(call, address), text(t))", ""),
     (
         "a cancelled vote is given back",
-        " or t <= gone_until(call, address) then\n    return 'gone'",
-        " then\n    return 'gone'",
+        "elseif t <= gone_until(call, address) then\n    return 'gone'",
+        "elseif false then\n    return 'gone'",
     ),
     (
         "an earlier vote that is given back takes a later one's place",
@@ -68,6 +68,7 @@ const OF_FUNCTIONS: [(&str, &str, &str); 31] = [
     ("a removal takes whatever listing is there", "not record or record.listing ~= listing", "not record"),
     ("a removed server keeps its votes", "if call.is_emptied then\n    writes", "if false then\n    writes"),
     ("a removed listing is not remembered", "set(call, 'gone', call.server .. ':' .. listing, '+inf')", ""),
+    ("a vote whose listing was removed counts as cancelled", "return 'ended', now", "return 'gone', now"),
     ("a removed listing comes back", "if is_listing_gone(call, given.listing) then", "if false then"),
     (
         "an entry does not say that a listing was taken away",

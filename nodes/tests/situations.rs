@@ -242,6 +242,9 @@ fn a_listing_that_was_taken_away_stays_away(code: &str) {
     assert_eq!(scene.list(2, "another"), "listed");
     let other = scene.listing(2);
     assert_eq!(scene.ask(2, "remove", &[&other]), "removed");
-    assert_eq!(scene.give(1, &["r", &record]), ["gone"]);
+    assert_eq!(scene.give(1, &["r", &record]), ["ended"]);
     assert_eq!(scene.record(1), "");
+    // Its votes went with it. A vote of a later listing may have the same instant: none of that address was taken away.
+    let vote = format!("{ONE}:{}", scene.now_s());
+    assert_eq!(scene.give(1, &["l", &listing, "v", &vote]), ["ok", "ended"]);
 }

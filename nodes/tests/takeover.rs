@@ -89,7 +89,7 @@ fn the_keys_of_1_0_0_are_taken_over() {
     };
     let mut follower = Follower::read(&mut store, COOLDOWN_S).expect("keys of this version");
     let gone = give(&mut store, "4", &["r", &told("dd", "fourth")]);
-    assert_eq!(text(&items(&gone)[3]), "gone");
+    assert_eq!(text(&items(&gone)[3]), "ended");
     let vote = format!("3405803783:{NOW_S}");
     let made = give(&mut store, "2", &["l", &listing("bb"), "v", &vote]);
     assert_eq!(text(&items(&made)[5]), "made");

@@ -575,10 +575,10 @@ local function give_record(call, said)
   local given, held = read_record(said), record_of(call, call.server)
   local word = 'made'
   if is_listing_gone(call, given.listing) then
-    word = 'gone'
+    word = 'ended'
   elseif held and held.listing ~= given.listing and is_greater(held.listing, given.listing) then
     take_listing_away(call, given.listing)
-    word = 'gone'
+    word = 'ended'
   elseif held and held.listing == given.listing and not is_later(given.stamp, given.token, held.stamp, held.token) then
     word = 'has'
   else
@@ -596,7 +596,9 @@ local function give_vote(call, listing, address, t)
   local now = held and text(held) or ''
   if t + call.cd <= call.now_s then
     return 'over', now
-  elseif is_listing_gone(call, listing) or t <= gone_until(call, address) then
+  elseif is_listing_gone(call, listing) then
+    return 'ended', now
+  elseif t <= gone_until(call, address) then
     return 'gone', now
   elseif not is_of_present then
     return 'unlisted', now
@@ -611,7 +613,8 @@ end
 
 -- Takes back facts of one server that the store may have forgotten.
 -- more args: pairs of a kind and a value; 'l' names the listing of the votes that follow
--- For each pair the reply has a word, and what the store has now.
+-- For each pair the reply has a word, and what the store has now. 'gone' says that the vote was taken away, and 'ended' that
+-- its listing was.
 local function give(call, ...)
   local pairs_given, listing, fields = { ... }, '', {}
   for at = 1, #pairs_given, 2 do

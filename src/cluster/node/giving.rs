@@ -3,9 +3,9 @@
 
 use std::collections::HashSet;
 
-use super::NodeMachine;
 use super::output::{Note, Output};
 use super::share::Share;
+use super::{NodeMachine, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, Given, RefusalKind, StoreReply};
 use crate::cluster::wire::fact::{Fact, Said};
@@ -155,36 +155,32 @@ impl NodeMachine {
         let said = |fact: &Fact| Said { server: batch.server, fact: fact.clone() };
         let was_empty = self.owed.is_empty();
         match reply {
-            StoreReply::Done(Done::Given(given), _) => {
-                let (mut learnt, mut stands) = (Vec::new(), 0);
+            StoreReply::Done(Done::Given(given), made) => {
+                let (mut learnt, mut taken) = (Vec::new(), Vec::new());
                 for (fact, given) in batch.facts.iter().zip(given) {
                     match given {
                         Given::Stands => {
                             self.owed.settle(&said(fact));
-                            stands += 1;
+                            taken.push(said(fact));
                         }
                         Given::Over => self.owed.settle(&said(fact)),
                         // The log may bring it later: meanwhile neither would be shown.
-                        Given::Outweighed(outweighs) => {
+                        Given::Outweighed(by) => {
                             self.owed.settle(&said(fact));
-                            learnt.push(said(&outweighs));
-                        }
-                        Given::Gone => {
-                            self.owed.settle(&said(fact));
-                            learnt.push(said(&match fact {
-                                Fact::Vote(_, at, address) => Fact::VoteGone(*at, *address),
-                                Fact::Listed(record) => Fact::ListingGone(record.listing),
-                                other => other.clone(),
-                            }));
+                            learnt.push(said(&by));
                         }
                         // Its listing is known here, and the store has lost it since.
                         Given::Unlisted => self.note_doubt(RebuildCause::History),
                     }
                 }
-                self.outputs.push(Output::Note(Note::Given(stands, batch.facts.len() - stands)));
+                self.outputs.push(Output::Note(Note::Given(taken.len(), batch.facts.len() - taken.len())));
                 let now = self.now_s(now_ms);
                 self.join(now, |join| learnt.into_iter().for_each(|said| join.take(said)));
                 self.owed.is_refused = false;
+                // Nothing of it is owed any more. Where the store loses it before the log brings it, it has to be missed.
+                if let Some(last) = made.filter(|last| last.n > self.position.n) {
+                    self.unseen.push(UnseenEntry { last, facts: taken, is_shown: false });
+                }
             }
             StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Lost => {
                 self.note_loss(RebuildCause::History);

@@ -262,6 +262,9 @@ fn what_the_store_has_lost_is_shown_and_given_back() {
     let given = vec![Given::Stands];
     played.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Done(Done::Given(given), Some(entry(2))));
     assert_eq!(played.node.standing(), NodeStanding::Following);
+    // Regression: a store that lost it again, before the log brought it, was taken to have lost nothing.
+    let StoreQuestion::Node(_, last, record) = played.next(NodeLine::Feed) else { panic!("the others are not told") };
+    assert_eq!((last, record.owed), (entry(2), 0));
 }
 
 #[test]

@@ -175,10 +175,8 @@ pub enum Done {
 pub enum Given {
     /// The store has it, or what outweighs it.
     Stands,
-    /// This stands in its place, and takes it away.
+    /// The store knows this, which takes it away.
     Outweighed(Fact),
-    /// It was taken away.
-    Gone,
     /// It is over.
     Over,
     /// The store does not know the listing of the vote.
@@ -475,11 +473,12 @@ fn read_given(facts: &[Fact], fields: &[Value]) -> Option<Vec<Given>> {
             (Fact::Vote(listing, _, address), "later") => {
                 Given::Outweighed(Fact::Vote(*listing, seconds(now)?, *address))
             }
-            (Fact::Listed(given), "gone") => match maybe(now, record)? {
-                Some(stands) if stands.listing > given.listing => Given::Outweighed(Fact::Listed(stands)),
-                _ => Given::Gone,
-            },
-            (Fact::Vote(..), "gone") => Given::Gone,
+            (Fact::Vote(_, at, address), "gone") => Given::Outweighed(Fact::VoteGone(*at, *address)),
+            (Fact::Vote(listing, ..), "ended") => Given::Outweighed(Fact::ListingGone(*listing)),
+            (Fact::Listed(given), "ended") => Given::Outweighed(match maybe(now, record)? {
+                Some(stands) if stands.listing > given.listing => Fact::Listed(stands),
+                _ => Fact::ListingGone(given.listing),
+            }),
             (_, "made" | "has") => Given::Stands,
             _ => return None,
         });

@@ -107,6 +107,11 @@ fn what_became_of_a_change() {
     let later = Fact::Vote(record().listing, UnixSeconds(1_800_000_001), VOTER);
     let expected = vec![Given::Stands, Given::Outweighed(later), Given::Over];
     assert_eq!(done(StoreCall::Give(facts), &given), StoreReply::Done(Done::Given(expected), entry));
+    let votes = [9, 7].map(|address| Fact::Vote(record().listing, AT, VoterAddress::V4(Ipv4(address))));
+    let given = ["given", "", "ok", "", "gone", "", "ended", ""];
+    let StoreReply::Done(Done::Given(given), None) = done(StoreCall::Give(votes.to_vec()), &given) else { panic!() };
+    let by = [Fact::VoteGone(AT, VoterAddress::V4(Ipv4(9))), Fact::ListingGone(record().listing)];
+    assert_eq!(given, by.map(Given::Outweighed));
     for (words, kind) in [
         (&["VSLOST", "why"][..], RefusalKind::Lost),
         (&["VSKEY", "why"], RefusalKind::Key),
