@@ -6,12 +6,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::address::{Host, StoreAddress};
-use super::bulk_reader;
 use super::entry::number;
 use super::keys;
 use super::link::{LinkError, StoreLink};
 use super::node::output::NodeLine;
 use super::primary::{Look, Primary};
+use super::reply_reader;
 use super::resp::{self, Value};
 use super::socket::SocketCloser;
 use super::wire::answer::{Done, StoreAnswer, StoreReply};
@@ -214,7 +214,7 @@ impl Line {
         link: &mut StoreLink,
         question: &StoreQuestion,
     ) -> Result<StoreAnswer, LinkError> {
-        bulk_reader::answer(link, question, &|| self.learnt(connection, Learnt::Progressed))
+        reply_reader::answer(link, question, &|| self.learnt(connection, Learnt::Progressed))
     }
 
     /// Whether a replica holds these changes. Newer stores confirm only what was written on this connection: where a vote

@@ -118,13 +118,8 @@ impl StoreLink {
         resp::pack(words, &mut packed);
         self.send(&packed)?;
         self.reply().map_err(|error| match error {
-            LinkError::Refused(reason, why) if why.contains("WRONGTYPE") => {
-                // The store says all but the key.
-                let key =
-                    words.iter().map(AsRef::as_ref).find(|word| word.starts_with(keys::PREFIX)).unwrap_or_default();
-                LinkError::Refused(reason, format!("{why}: {key}"))
-            }
-            other => other,
+            LinkError::Refused(reason, why) => LinkError::Refused(reason, with_key(why, words)),
+            lost => lost,
         })
     }
 
@@ -210,6 +205,15 @@ impl StoreLink {
                 format!("the store at {} does not say its {field} (INFO): that is needed to follow it", self.host);
             LinkError::Lost(Reason::Unfit, why)
         })
+    }
+}
+
+/// A refusal with the key that these words name. A store that finds a key of a wrong type says all but the key.
+pub(super) fn with_key(why: String, words: &[impl AsRef<str>]) -> String {
+    let key = words.iter().map(AsRef::as_ref).find(|word| word.starts_with(keys::PREFIX));
+    match key {
+        Some(key) if why.contains("WRONGTYPE") => format!("{why}: {key}"),
+        _ => why,
     }
 }
 

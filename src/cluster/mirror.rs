@@ -2,13 +2,13 @@
 
 use super::address::StoreAddress;
 use super::admin;
-use super::bulk_reader;
 use super::digest::Digest;
 use super::link::{LinkError, StoreLink, TIMEOUT};
 use super::node::bounds::Bounds;
 use super::node::reading::{ReadingProgress, StateReading};
 use super::primary::Primary;
 use super::reason::{Reason, RebuildCause};
+use super::reply_reader;
 use super::resp;
 use super::wire::answer::{LogItem, StoreReply};
 use super::wire::last::Last;
@@ -150,7 +150,7 @@ fn read_whole(
         questions.iter().for_each(|question| resp::pack(&question.words(), &mut packed));
         link.send(&packed)?;
         for question in questions {
-            let reply = bulk_reader::answer(link, &question, &|| {})?.reply;
+            let reply = reply_reader::answer(link, &question, &|| {})?.reply;
             match reading.take(reply, &BOUNDS, cooldown, now) {
                 ReadingProgress::More | ReadingProgress::Of(..) => {}
                 ReadingProgress::Whole => return Ok(Some(reading)),

@@ -150,6 +150,11 @@ fn what_cannot_be_read_is_named_and_the_rest_is_read() {
     let told = mirror.unreadable().join("\n");
     assert!(told.contains("vs:{0}:s:2") && told.contains("vs:{0}:dir 3"), "{told}");
     assert_eq!((mirror.servers().len(), mirror.votes().view().len()), (2, 1));
+    // Regression: Redis says that a key has a wrong type, and not which.
+    redis.ask(&["DEL", KEYS[1]]);
+    redis.ask(&["SET", KEYS[1], "not ours"]);
+    let refused = Mirror::read(&address_of(&engine)).err().expect("no directory").to_string();
+    assert!(refused.contains("WRONGTYPE") && refused.ends_with(": vs:{0}:dir"), "{refused}");
 }
 
 /// Nodes of 1.0.0 go on until a node of this version takes their store over: no tool does that.

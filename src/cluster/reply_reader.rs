@@ -1,9 +1,9 @@
-//! Reads answers of the store. A server's votes, of which there may be very many, are read without a value for each number.
+//! Reads the store's replies to questions. A server's votes, of which there may be very many, are read without a value for each number.
 
 use std::io::BufRead;
 
 use super::entry;
-use super::link::{LinkError, StoreLink};
+use super::link::{LinkError, StoreLink, with_key};
 use super::resp::{ReadError, read_line};
 use super::wire::answer::{StoreAnswer, StoreReply};
 use super::wire::question::StoreQuestion;
@@ -18,10 +18,14 @@ const PROGRESS_VOTES: usize = 65_536;
 /// # Errors
 /// [`LinkError::Lost`]
 pub fn answer(link: &mut StoreLink, question: &StoreQuestion, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
-    match question {
-        StoreQuestion::Votes(..) => votes(link, progress),
-        question => Ok(StoreAnswer::read(question, &link.read_value()?)),
+    let mut answer = match question {
+        StoreQuestion::Votes(..) => votes(link, progress)?,
+        question => StoreAnswer::read(question, &link.read_value()?),
+    };
+    if let StoreReply::Refused(refusal) = &mut answer.reply {
+        refusal.text = with_key(std::mem::take(&mut refusal.text), &question.words());
     }
+    Ok(answer)
 }
 
 fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, LinkError> {
