@@ -1,15 +1,20 @@
 //! The feed: what a node asks on the connection on which it follows the log, and what it makes of the answers.
 
+use std::collections::HashMap;
+
 use super::connection::Asked;
 use super::giving::Batch;
+use super::knowledge::Join;
 use super::output::{NodeLine, NodeStanding, Note, Output, Unfit};
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
+use super::store_listings::StoreListings;
 use super::{FeedPhase, NodeMachine};
 use crate::cluster::keys::{SCHEMA, is_filling};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Entry, LogItem, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
-use crate::cluster::wire::fact::{Fact, Said};
+use crate::cluster::wire::fact::{Fact, Listing, Said};
 use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};
+use crate::vote::id::ServerId;
 use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
@@ -330,10 +335,17 @@ impl NodeMachine {
         let cooldown = self.settings.cooldown;
         self.known.forget_over(now, cooldown);
         reading.known.forget_over(now, cooldown);
+        let stored: HashMap<ServerId, Listing> =
+            reading.known.servers().map(|(server, record)| (server, record.listing)).collect();
         let mut owed = reading.join(self.known.gone(), cooldown, now);
         let listed = self.known.servers();
         let listed = listed.map(|(server, record)| Said { server, fact: Fact::Listed(record.clone()) }).collect();
         owed.extend(reading.join(listed, cooldown, now));
+        self.store_listings = StoreListings::default();
+        for said in &owed {
+            let known = reading.known.record(said.server).map(|record| record.listing);
+            self.store_listings.set(said.server, stored.get(&said.server).copied(), known);
+        }
         let (mut shard, mut index) = (Vec::new(), 0);
         while self.shown.copy_shard(index, now, &mut shard) {
             let known = &self.known;
@@ -420,8 +432,11 @@ impl NodeMachine {
                 pending.is_seen = true;
             }
         }
-        let (taken, fresh) = self
-            .join(now, |join| entries.into_iter().flat_map(|entry| take_entry(join, entry.facts)).collect::<Vec<_>>());
+        let mut listings = std::mem::take(&mut self.store_listings);
+        let mut take = |entry: Entry, join: &mut Join<'_>| take_entry(join, &mut listings, entry.facts);
+        let (taken, fresh) =
+            self.join(now, |join| entries.into_iter().flat_map(|entry| take(entry, join)).collect::<Vec<_>>());
+        self.store_listings = listings;
         let reached = self.position.n;
         self.unseen.retain(|unseen| unseen.last.n > reached);
         // What follows from an entry and what was known here, the store does not know.

@@ -162,10 +162,14 @@ impl<'k> Join<'k> {
 
     /// The instant of the live vote that is shown for a pair, after the events so far.
     pub(super) fn held(&self, pair: Pair) -> Option<UnixSeconds> {
+        self.shown_at(pair, self.now)
+    }
+
+    fn shown_at(&self, pair: Pair, now: UnixSeconds) -> Option<UnixSeconds> {
         match self.overlay.changed.get(&pair) {
             Some(held) => *held,
             None if self.overlay.dropped.contains(&pair.server) => None,
-            None => self.shown.live(pair, self.now).map(|expires_at| self.cooldown.voted_at(expires_at)),
+            None => self.shown.live(pair, now).map(|expires_at| self.cooldown.voted_at(expires_at)),
         }
     }
 
@@ -186,13 +190,14 @@ impl<'k> Join<'k> {
         }
     }
 
+    /// A vote that is over goes too: where the clock is set back, it would be shown again.
     fn take_away_votes(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
-        if !self.is_over(at) && !self.known.has_gone(server, at, address) {
+        if !self.known.has_gone(server, at, address) {
             self.known.gone_votes.insert((server, address), at);
             self.fresh.push(Said { server, fact: Fact::VoteGone(at, address) });
         }
         let pair = Pair { server, address };
-        if let Some(voted_at) = self.held(pair).filter(|held| *held <= at) {
+        if let Some(voted_at) = self.shown_at(pair, UnixSeconds(0)).filter(|held| *held <= at) {
             self.overlay.changed.insert(pair, None);
             self.events.push(Event::VoteRemoved(StoredVote { pair, voted_at }));
         }

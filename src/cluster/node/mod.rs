@@ -32,6 +32,7 @@ mod others;
 pub mod output;
 pub(super) mod reading;
 mod share;
+mod store_listings;
 #[cfg(test)]
 mod tests;
 mod votes;
@@ -44,6 +45,7 @@ use knowledge::{Join, Knowledge, Overlay};
 use others::Others;
 use output::{NodeLine, NodeStanding, Note, Output, Unfit};
 use reading::StateReading;
+use store_listings::StoreListings;
 
 /// Where the feed stands.
 enum FeedPhase {
@@ -104,6 +106,7 @@ pub struct NodeMachine {
     is_at_end: bool,
     has_left: bool,
     unseen: Vec<UnseenEntry>,
+    store_listings: StoreListings,
     phase: FeedPhase,
     /// Whether a state was read.
     is_loaded: bool,
@@ -164,6 +167,7 @@ impl NodeMachine {
             position,
             cursor,
             unseen,
+            store_listings: StoreListings::default(),
             phase: FeedPhase::Connecting,
             is_loaded: false,
             doubt: None,

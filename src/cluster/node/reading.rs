@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::bounds::Bounds;
 use super::knowledge::{Join, Knowledge, Overlay};
+use super::store_listings::{StoreListings, listing_after};
 use crate::cluster::entry::EntryId;
 use crate::cluster::keys;
 use crate::cluster::reason::RebuildCause;
@@ -274,7 +275,7 @@ impl StateReading {
                         None => Some(entry.facts),
                     };
                     let Some(facts) = facts else { return false };
-                    take_entry(&mut join, facts);
+                    take_entry(&mut join, &mut StoreListings::default(), facts);
                 }
                 LogItem::Entry(entry) if self.held.is_some() => {
                     (self.cursor, self.has_skipped) = (entry.last.id, true);
@@ -332,18 +333,20 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
     entry.last.n == position.n + 1 && entry.before == position.mark()
 }
 
-/// Joins what an entry says. Gives it as facts: a vote is of the present listing.
-pub(super) fn take_entry(join: &mut Join<'_>, facts: Vec<EntryFact>) -> Vec<Said> {
+/// Joins what an entry says. Gives it as facts: a vote is of the listing that the store has there.
+pub(super) fn take_entry(join: &mut Join<'_>, listings: &mut StoreListings, facts: Vec<EntryFact>) -> Vec<Said> {
     let mut taken = Vec::new();
     for fact in facts {
         let said = match fact {
             EntryFact::Other(said) => said,
             EntryFact::Vote(server, at, address) => {
-                let Some(listing) = join.listing(server) else { continue };
+                let Some(listing) = listings.of(server, join.listing(server)) else { continue };
                 Said { server, fact: Fact::Vote(listing, at, address) }
             }
         };
+        let before = listings.of(said.server, join.listing(said.server));
         join.take(said.clone());
+        listings.set(said.server, listing_after(&said, before), join.listing(said.server));
         taken.push(said);
     }
     taken

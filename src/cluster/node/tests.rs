@@ -286,6 +286,51 @@ fn what_the_log_brings_is_owed_no_more_and_a_fork_is_seen() {
     assert_eq!(played.node.standing(), NodeStanding::Judging);
 }
 
+/// Regression: a vote that another node gave back under the former listing was shown under the one that the store has lost.
+#[test]
+fn a_vote_of_the_log_is_of_the_listing_that_the_store_has_there() {
+    let mut played = Played::following(Vec::new());
+    let said = |fact| EntryFact::Other(Said { server: SERVER, fact });
+    let listing = Listing::read("1900000000000000-00000000000000cd").expect("a listing");
+    let anew = || {
+        let record = Record { listing, stamp: 1_900_000_000_000_000, ..record() };
+        vec![said(Fact::ListingGone(super::tests::record().listing)), said(Fact::Listed(record))]
+    };
+    let brings = |played: &mut Played, n: u64, facts| {
+        loop {
+            let reply = match played.next(NodeLine::Feed) {
+                StoreQuestion::Log(..) => break,
+                StoreQuestion::Change(_, StoreCall::Give(_), _) => {
+                    StoreReply::Refused(StoreRefusal { kind: RefusalKind::Other, text: "OOM".to_owned() })
+                }
+                StoreQuestion::Node(_, last, _) => {
+                    StoreReply::Nodes { is_held: true, last, version: "version".to_owned(), records: Vec::new() }
+                }
+                other => panic!("{other:?}"),
+            };
+            played.reply(NodeLine::Feed, Some(STORE_MS), reply);
+        }
+        let next = Entry { last: entry(n), before: entry(n - 1).mark(), facts };
+        played.reply(NodeLine::Feed, None, StoreReply::Log(vec![LogItem::Entry(next)]));
+    };
+    played.beat(&[(10, 0)]);
+    brings(&mut played, 2, anew());
+    played.node.lost(NodeLine::Feed, played.now_ms);
+    played.carry_out();
+    played.asked[0].clear();
+    played.tick(200);
+    played.connect(NodeLine::Feed);
+    played.head(NodeLine::Feed, false);
+    played.read(Vec::new());
+    assert!(matches!(played.node.standing(), NodeStanding::GivingBack(_)));
+    played.beat(&[(11, 0)]);
+    let vote = || vec![EntryFact::Vote(SERVER, at(), VOTER)];
+    brings(&mut played, 2, vote());
+    assert_eq!(played.voted_at(), None);
+    brings(&mut played, 3, [anew(), vote()].concat());
+    assert_eq!(played.voted_at(), Some(at()));
+}
+
 #[test]
 fn a_store_that_lost_what_the_caller_knows_does_nothing() {
     let mut played = Played::following(Vec::new());

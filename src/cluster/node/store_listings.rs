@@ -1,0 +1,36 @@
+//! How the store lists servers at the entry that a node has come to, where the node knows better. The log says of a vote which
+//! server it is for, and not under which listing: it is of the one that the store has there.
+
+use std::collections::HashMap;
+
+use crate::cluster::wire::fact::{Fact, Listing, Said};
+use crate::vote::id::ServerId;
+
+/// The store's listings that differ from those that the node knows.
+#[derive(Debug, Default)]
+pub(super) struct StoreListings(HashMap<ServerId, Option<Listing>>);
+
+impl StoreListings {
+    /// The store's listing of a server for which the node knows this one.
+    pub(super) fn of(&self, server: ServerId, known: Option<Listing>) -> Option<Listing> {
+        self.0.get(&server).copied().unwrap_or(known)
+    }
+
+    /// The store has this listing of a server, and the node knows that one.
+    pub(super) fn set(&mut self, server: ServerId, stored: Option<Listing>, known: Option<Listing>) {
+        if stored == known {
+            self.0.remove(&server);
+        } else {
+            self.0.insert(server, stored);
+        }
+    }
+}
+
+/// The store's listing behind a fact of its log.
+pub(super) fn listing_after(said: &Said, before: Option<Listing>) -> Option<Listing> {
+    match &said.fact {
+        Fact::Listed(record) => Some(record.listing),
+        Fact::ListingGone(listing) if before == Some(*listing) => None,
+        Fact::ListingGone(_) | Fact::VoteGone(..) | Fact::Vote(..) => before,
+    }
+}
