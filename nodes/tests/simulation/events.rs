@@ -1,6 +1,7 @@
 //! What happens in the world, in the order of time.
 
 use crate::host::Input;
+use vote_status::cluster::node::changes::WantedChange;
 use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::cluster::wire::question::StoreQuestion;
 
@@ -27,6 +28,10 @@ pub(crate) enum Planned {
     Op,
     /// A voter votes once more, at this node.
     Again(usize),
+    /// What a slow node was asked for is overtaken at another one.
+    Race,
+    /// A caller at a node wants this.
+    Want(usize, WantedChange),
     /// A fault.
     Fault,
     /// The store goes back.

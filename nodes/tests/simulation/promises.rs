@@ -11,10 +11,12 @@ use vote_status::vote::id::ServerId;
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
+/// The longest step of the store's clock.
+pub(crate) const CLOCK_STEP_US_MAX: u64 = 250_000;
 /// How long a node waits for the store.
 const PATIENCE_US: u64 = 3_000_000;
-/// The store's clock goes in steps, of up to 50 ms, and a node's milliseconds are whole.
-const SLACK_US: u64 = 60_000;
+/// The store's clock goes in steps, and a node's milliseconds are whole.
+const SLACK_US: u64 = CLOCK_STEP_US_MAX + 10_000;
 /// A clock that went back lets a call through for as long as it went back, and for as long as calls are held up.
 const STEP_SEEN_US: u64 = 45_000_000;
 
@@ -44,7 +46,8 @@ pub(crate) struct Vote {
 /// What was said and done so far.
 pub(crate) struct Promises {
     cooldown: Cooldown,
-    wanted: BTreeMap<u64, Wanted>,
+    /// By the callers' numbers, which begin with 1.
+    wanted: Vec<Wanted>,
     pub(crate) votes: Vec<Vote>,
     ended: BTreeSet<u64>,
     /// When each process began, and until when its machine or its network was in trouble.
@@ -96,7 +99,8 @@ impl Promises {
 
     pub(crate) fn wants(&mut self, caller: u64, change: WantedChange, process: u64, now_us: u64) {
         let wanted = Wanted { change, process, begun_us: now_us, ended_us: u64::MAX, outcome: None };
-        self.wanted.insert(caller, wanted);
+        self.wanted.push(wanted);
+        assert_eq!(self.wanted.len() as u64, caller, "callers are numbered");
     }
 
     pub(crate) fn process_begins(&mut self, process: u64, now_us: u64) {
@@ -140,9 +144,7 @@ impl Promises {
         store_s: UnixSeconds,
     ) {
         self.clock(store_s);
-        let Some(wanted) = self.wanted.get_mut(&caller) else {
-            return self.breaks(format!("{caller} is told twice or was never there"));
-        };
+        let wanted = &mut self.wanted[index_of(caller)];
         if wanted.outcome.is_some() {
             return self.breaks(format!("{caller} is told twice"));
         }
@@ -185,6 +187,13 @@ impl Promises {
                     self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
                 }
             }
+            // A listing is one that a caller wanted.
+            (
+                _,
+                ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record) | Done::SameToken(record)),
+            ) if !self.wanted.iter().any(|wanted| made_listing(wanted, record.listing)) => {
+                self.breaks(format!("{change:?} made a listing of its own: {record}"));
+            }
             // The node asks for the instant itself: what stood all the time, and was wanted by nobody else, is ended.
             (WantedChange::Cancel(server, address), ChangeOutcome::Decided(_, Done::OtherVote(Some(at)))) => {
                 let pair = Pair { server: *server, address: *address };
@@ -193,7 +202,8 @@ impl Promises {
                 let is_alone = self
                     .wanted
                     .iter()
-                    .all(|(other, wanted)| *other == caller || !is_of_it(wanted) || !is_meanwhile(wanted));
+                    .enumerate()
+                    .all(|(at, other)| at == index_of(caller) || !is_of_it(other) || !is_meanwhile(other));
                 let is_quiet =
                     self.lost_us.max(self.stepped_us).is_none_or(|since_us| since_us + PATIENCE_US < begun_us);
                 if is_alone && is_quiet {
@@ -243,7 +253,7 @@ impl Promises {
     fn is_waited_for(&self, vote: &Vote, process: u64) -> bool {
         let (Some(begun_us), Some(lost_us)) = (self.begun.get(&process), self.lost_us) else { return false };
         vote.shown_by.iter().any(|(other, since_us)| {
-            let is_well = self.troubled.get(other).is_none_or(|until_us| *until_us < lost_us);
+            let is_well = self.troubled.get(other).is_none_or(|until_us| *until_us <= lost_us);
             let is_alive = !self.ended.contains(other);
             is_alive && is_well && since_us < begun_us && *since_us < lost_us && lost_us < *begun_us
         })
@@ -279,7 +289,7 @@ impl Promises {
     /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
     /// caller was told of before a vote was begun did not mean that vote.
     fn may_be_gone(&self, vote: &Vote) -> bool {
-        self.wanted.values().any(|wanted| {
+        self.wanted.iter().any(|wanted| {
             let is_refused = matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
             if is_refused || server_of(&wanted.change) != Some(vote.pair.server) {
                 return false;
@@ -335,7 +345,7 @@ impl Promises {
                 ));
             }
         }
-        for wanted in self.wanted.values().filter(|wanted| wanted.process == number) {
+        for wanted in self.wanted.iter().filter(|wanted| wanted.process == number) {
             if let (WantedChange::Cancel(server, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) =
                 (&wanted.change, &wanted.outcome)
                 && process.voted_at(Pair { server: *server, address: *address }) == Some(*at)
@@ -350,8 +360,22 @@ impl Promises {
         }
     }
 
-    /// The store has done what a caller wanted: somebody waits for it still.
-    pub(crate) fn made(&mut self, server: ServerId, call: &StoreCall, now_us: u64) {
+    /// The store has done what a caller wanted: somebody waits for it still, and it ends nothing newer than what it was sent for.
+    pub(crate) fn made(&mut self, server: ServerId, call: &StoreCall, [sent_us, now_us]: [u64; 2]) {
+        if let StoreCall::Remove(listing) = call {
+            let mut began = self.wanted.iter().filter(|wanted| made_listing(wanted, *listing));
+            if began.any(|wanted| wanted.begun_us > sent_us) {
+                self.breaks(format!("server {server}: {call:?} was sent before that was listed"));
+            }
+        }
+        if let StoreCall::Cancel(address, at) = call {
+            let pair = Pair { server, address: *address };
+            let mut all = self.votes.iter().filter(|vote| (vote.pair, vote.at) == (pair, *at)).peekable();
+            let is_known = all.peek().is_some() && !self.is_in_doubt(*address);
+            if is_known && all.all(|vote| vote.begun_us > sent_us) {
+                self.breaks(format!("server {server}: {call:?} was sent before that vote was made"));
+            }
+        }
         let is_it = |wanted: &&Wanted| {
             let is_of_it = server_of(&wanted.change).is_none_or(|of| of == server);
             is_of_it
@@ -373,7 +397,7 @@ impl Promises {
             let until_us = wanted.ended_us.max(wanted.begun_us + PATIENCE_US);
             (wanted.begun_us..=until_us.saturating_add(SLACK_US)).contains(&now_us)
         };
-        let mut all = self.wanted.values().filter(is_it);
+        let mut all = self.wanted.iter().filter(is_it);
         let has_stepped = self.stepped_us.is_some_and(|stepped_us| stepped_us + STEP_SEEN_US > now_us);
         if !has_stepped && !all.any(is_awaited) {
             self.breaks(format!("server {server}: {call:?} was done when nobody waited for it any more"));
@@ -395,7 +419,8 @@ impl Promises {
                 }
             }
         }
-        for (caller, wanted) in &self.wanted {
+        for (at, wanted) in self.wanted.iter().enumerate() {
+            let caller = at + 1;
             let is_known = is_alive(&wanted.process) || self.lost_us.is_none_or(|lost_us| lost_us < wanted.begun_us);
             match (&wanted.change, &wanted.outcome) {
                 (WantedChange::Cancel(server, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at))))
@@ -420,6 +445,16 @@ impl Promises {
                             ));
                         }
                     }
+                    let ended =
+                        self.votes.iter().filter(|vote| vote.pair.server == *server && vote.listing == *listing);
+                    for vote in ended.filter(|vote| !self.is_over(vote.at) && !self.may_be_of_another_listing(vote)) {
+                        for process in processes.iter().filter(|process| process.voted_at(vote.pair) == Some(vote.at)) {
+                            broken = Some(format!(
+                                "{server} {listing} was removed ({caller}), and process {} shows {vote:?}",
+                                process.number
+                            ));
+                        }
+                    }
                 }
                 // What was refused was not done: nobody else wanted this very vote.
                 (
@@ -427,8 +462,8 @@ impl Promises {
                     Some(ChangeOutcome::Unavailable(why)),
                 ) => {
                     let pair = Pair { server: *server, address: addresses[0] };
-                    let others = self.wanted.iter().filter(|(other, _)| *other != caller);
-                    let mut others = others.filter(|(_, other)| match &other.change {
+                    let others = self.wanted.iter().filter(|other| !std::ptr::eq(*other, wanted));
+                    let mut others = others.filter(|other| match &other.change {
                         WantedChange::Record(_, instant, voters) => instant == at && voters.contains(&addresses[0]),
                         WantedChange::Cast(_, _, voters) => voters.contains(&addresses[0]),
                         _ => false,
@@ -449,11 +484,28 @@ impl Promises {
         }
     }
 
+    /// Whether a vote of this pair and instant may have been made under another listing too.
+    fn may_be_of_another_listing(&self, vote: &Vote) -> bool {
+        let is_same = |other: &Vote| (other.pair, other.at) == (vote.pair, vote.at) && other.listing != vote.listing;
+        self.votes.iter().any(is_same) || self.is_in_doubt(vote.pair.address)
+    }
+
+    /// Whether a vote of this address may have been made, and nobody was told.
+    fn is_in_doubt(&self, address: VoterAddress) -> bool {
+        self.wanted.iter().any(|wanted| {
+            let names_it = match &wanted.change {
+                WantedChange::Cast(_, _, voters) | WantedChange::Record(_, _, voters) => voters.contains(&address),
+                _ => false,
+            };
+            names_it && matches!(wanted.outcome, None | Some(ChangeOutcome::Silent))
+        })
+    }
+
     /// The last token that a server was given is the one that it has.
     fn last_tokens(&self, processes: &[&Process]) -> Option<String> {
-        let servers: BTreeSet<ServerId> = self.wanted.values().filter_map(|wanted| server_of(&wanted.change)).collect();
+        let servers: BTreeSet<ServerId> = self.wanted.iter().filter_map(|wanted| server_of(&wanted.change)).collect();
         for server in servers {
-            let of_it = self.wanted.values().filter(|wanted| {
+            let of_it = self.wanted.iter().filter(|wanted| {
                 let gives = matches!(
                     wanted.change,
                     WantedChange::List { .. } | WantedChange::Rotate(..) | WantedChange::Remove(_)
@@ -479,7 +531,7 @@ impl Promises {
                     continue;
                 }
                 // Another server may claim the token, with a later stamp.
-                let is_claimed = self.wanted.values().any(|wanted| {
+                let is_claimed = self.wanted.iter().any(|wanted| {
                     let token = match &wanted.change {
                         WantedChange::List { said: Some(token), .. } | WantedChange::Rotate(_, token) => Some(token),
                         WantedChange::List { spare, .. } => Some(spare),
@@ -503,10 +555,22 @@ impl Promises {
     }
 }
 
+/// Whether a caller wanted this very listing.
+fn made_listing(wanted: &Wanted, listing: Listing) -> bool {
+    match wanted.change {
+        WantedChange::List { bits, .. } => listing.to_string().ends_with(&format!("-{bits:016x}")),
+        _ => false,
+    }
+}
+
 /// Whether a process has a server under this listing.
 fn lists(process: &Process, server: ServerId, listing: Listing) -> bool {
     let prefix = format!("v2;{listing};");
     process.node.servers().any(|(other, record)| other == server && record.starts_with(&prefix))
+}
+
+const fn index_of(caller: u64) -> usize {
+    caller as usize - 1
 }
 
 /// A voter's address.

@@ -3,8 +3,8 @@
 use crate::events::{Heal, Planned};
 use crate::host::Process;
 use crate::plants::Plant;
-use crate::promises::voter;
-use crate::world::{Network, World};
+use crate::promises::{CLOCK_STEP_US_MAX, voter};
+use crate::world::{Network, Race, World};
 use std::collections::BTreeMap;
 use vote_status::cluster::node::changes::{WantedChange, WantedServer};
 use vote_status::vote::address::VoterAddress;
@@ -45,7 +45,7 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
     let mut world = World::new(functions, seed, hosts, minutes, plant);
     let crowd = Crowd::drawn(&mut random);
     if random.is(25) {
-        world.clock_step_us = 50_000;
+        world.clock_step_us = if random.is(50) { 50_000 } else { CLOCK_STEP_US_MAX };
     }
     let mut run = Run { random, width, crowd, callers: 0, faults_until_us: FAULTS_US, ops: 0 };
     for host in 0..hosts {
@@ -67,6 +67,8 @@ struct Crowd {
     pause_us_max: u64,
     /// Most of them take away, and list.
     is_churning: bool,
+    /// What one of them wants at a slow node is overtaken by what others want elsewhere.
+    is_racing: bool,
 }
 
 impl Crowd {
@@ -76,6 +78,7 @@ impl Crowd {
             addresses: if random.is(50) { 2 } else { 7 },
             pause_us_max: if random.is(25) { 80_000 } else { SECOND / 2 },
             is_churning: random.is(30),
+            is_racing: random.is(40),
         }
     }
 }
@@ -95,6 +98,9 @@ impl Run {
         world.plan(2 * SECOND, Planned::Fault);
         world.plan(SECOND, Planned::Copy);
         world.plan(SECOND / 4, Planned::Look);
+        if self.crowd.is_racing && world.hosts.len() > 1 {
+            world.plan(3 * SECOND, Planned::Race);
+        }
         self.until(world, FAULTS_US)?;
         self.heal_all(world);
         let healed_us = world.now_us;
@@ -140,11 +146,22 @@ impl Run {
                         world.cut_all();
                         world.hosts.iter_mut().for_each(|host| host.network = Network::USUAL);
                         (0..world.hosts.len()).for_each(|host| world.trouble(host, 0));
+                    } else if self.random.is(50) {
+                        (0..world.hosts.len()).for_each(|host| self.slow(world, host));
                     }
                     self.go_back(world);
                 }
-                None | Some(Planned::Op | Planned::Fault | Planned::Back) => {}
+                Some(Planned::Race) if world.now_us < self.faults_until_us => {
+                    if self.random.is(60) {
+                        self.race(world);
+                    } else {
+                        self.half_know(world);
+                    }
+                    world.plan(2 * SECOND + self.random.below(4 * SECOND), Planned::Race);
+                }
+                None | Some(Planned::Op | Planned::Fault | Planned::Back | Planned::Race) => {}
                 Some(Planned::Again(host)) => self.again(world, host),
+                Some(Planned::Want(host, change)) => self.want(world, host, change),
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
                 Some(Planned::Copy) => {
                     if world.is_store_up {
@@ -186,10 +203,27 @@ impl Run {
         UnixSeconds(world.store_s().0 - u32::try_from(self.random.below(40)).expect("few"))
     }
 
-    fn op(&mut self, world: &mut World<'_>) {
+    fn host(&mut self, world: &World<'_>) -> usize {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
-        let host = usize::try_from(self.random.below(hosts)).expect("few");
-        let server = ServerId(1 + u32::try_from(self.random.below(self.crowd.servers)).expect("few"));
+        usize::try_from(self.random.below(hosts)).expect("few")
+    }
+
+    fn server(&mut self) -> ServerId {
+        ServerId(1 + u32::try_from(self.random.below(self.crowd.servers)).expect("few"))
+    }
+
+    fn list(&mut self, server: ServerId, said: Option<Token>) -> WantedChange {
+        let bits = self.random.next();
+        let spare = said.clone().unwrap_or_else(|| Token::new(&format!("spare-{bits}")).expect("a token"));
+        WantedChange::List { server, said, spare, bits }
+    }
+
+    fn rotate(&mut self, server: ServerId) -> WantedChange {
+        WantedChange::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token"))
+    }
+
+    fn op(&mut self, world: &mut World<'_>) {
+        let (host, server) = (self.host(world), self.server());
         let name = if self.random.is(15) { WantedServer::Token(self.token()) } else { WantedServer::Id(server) };
         let is_listed = world
             .hosts
@@ -213,24 +247,73 @@ impl Run {
             60..78 => WantedChange::Cancel(server, self.addresses()[0]),
             78..90 => {
                 let said = self.random.is(60).then(|| self.token());
-                let bits = self.random.next();
-                let spare = said.clone().unwrap_or_else(|| Token::new(&format!("spare-{bits}")).expect("a token"));
-                WantedChange::List { server, said, spare, bits }
+                self.list(server, said)
             }
-            90..96 => {
-                WantedChange::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token"))
-            }
+            90..96 => self.rotate(server),
             _ => WantedChange::Remove(server),
         };
         self.want(world, host, change);
     }
 
-    /// A vote that counts is wanted once more.
+    /// A change is on its way, and others elsewhere take away what it was meant for, and put something else in its place. The store
+    /// may forget all of it. Nobody else names that server.
+    fn race(&mut self, world: &mut World<'_>) {
+        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
+        let other = (host + 1) % world.hosts.len();
+        if self.random.is(50) {
+            self.slow(world, host);
+        }
+        let cast = WantedChange::Cast(WantedServer::Id(server), None, vec![address]);
+        let list = self.list(server, None);
+        self.want(world, other, list);
+        world.plan(SECOND / 10, Planned::Want(other, cast.clone()));
+        let (late, overtake) = match self.random.below(3) {
+            0 => (WantedChange::Cancel(server, address), vec![WantedChange::Cancel(server, address), cast]),
+            1 => (WantedChange::Remove(server), vec![WantedChange::Remove(server), self.list(server, None), cast]),
+            _ => (self.rotate(server), vec![WantedChange::Remove(server)]),
+        };
+        let (mut after_us, mut meanwhile) = (0, Vec::new());
+        for change in overtake {
+            after_us += self.random.below(SECOND / 4);
+            meanwhile.push((after_us, Planned::Want(other, change)));
+        }
+        if self.random.is(30) {
+            meanwhile.push((after_us + self.random.below(SECOND), Planned::Back));
+        }
+        world.race = Some(Race { host, server, held_us: after_us + self.random.below(SECOND), meanwhile });
+        world.plan(SECOND / 5, Planned::Want(host, late));
+    }
+
+    /// A slow node knows of a vote and not yet that it was taken away, and the store forgets both.
+    fn half_know(&mut self, world: &mut World<'_>) {
+        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
+        let other = (host + 1) % world.hosts.len();
+        self.slow(world, host);
+        let list = self.list(server, None);
+        self.want(world, other, list);
+        let cast = WantedChange::Cast(WantedServer::Id(server), None, vec![address]);
+        world.plan(SECOND / 10, Planned::Want(other, cast.clone()));
+        if self.random.is(50) {
+            world.plan(SECOND, Planned::Want(other, WantedChange::Cancel(server, address)));
+        } else {
+            let list = self.list(server, None);
+            world.plan(SECOND, Planned::Want(other, WantedChange::Remove(server)));
+            world.plan(SECOND + SECOND / 10, Planned::Want(other, list));
+        }
+        world.plan(SECOND + self.random.below(SECOND), Planned::Back);
+        // The store's clock may come to the same instants once more.
+        for _ in 0..4 {
+            world.plan(2 * SECOND + self.random.below(4 * SECOND), Planned::Want(self.host(world), cast.clone()));
+        }
+    }
+
+    /// One of the latest votes is wanted once more.
     fn again(&mut self, world: &mut World<'_>, host: usize) {
-        let count = u64::try_from(world.promises.votes.len()).expect("few");
-        if count > 0 {
-            let at = usize::try_from(self.random.below(count)).expect("few");
-            let pair = world.promises.votes[at].pair;
+        let votes = &world.promises.votes;
+        let latest = &votes[votes.len().saturating_sub(5)..];
+        if !latest.is_empty() {
+            let at = usize::try_from(self.random.below(latest.len() as u64)).expect("few");
+            let pair = latest[at].pair;
             self.want(world, host, WantedChange::Cast(WantedServer::Id(pair.server), None, vec![pair.address]));
         }
     }
@@ -245,8 +328,7 @@ impl Run {
     }
 
     fn fault(&mut self, world: &mut World<'_>) {
-        let hosts = u64::try_from(world.hosts.len()).expect("few");
-        let host = usize::try_from(self.random.below(hosts)).expect("few");
+        let host = self.host(world);
         let kinds = if self.width == Width::Small { 5 } else { 17 };
         let length_us = 100_000 + self.random.below(6 * SECOND);
         let kind = self.random.below(kinds);
@@ -322,7 +404,7 @@ impl Run {
                 if world.hosts[host].process.is_some() {
                     world.stop(host);
                     world.plan(self.random.below(SECOND / 2), Planned::Heal(Heal::Start(host)));
-                    for _ in 0..10 {
+                    for _ in 0..20 {
                         world.plan(self.random.below(6 * SECOND), Planned::Again(host));
                     }
                 }

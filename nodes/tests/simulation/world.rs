@@ -12,7 +12,8 @@ use vote_status::cluster::node::bounds::Bounds;
 use vote_status::cluster::node::changes::WantedChange;
 use vote_status::cluster::node::output::{NodeLine, Note, Output};
 use vote_status::cluster::wire::answer::StoreAnswer;
-use vote_status::cluster::wire::question::StoreQuestion;
+use vote_status::cluster::wire::question::{StoreCall, StoreQuestion};
+use vote_status::vote::id::ServerId;
 use vote_status::vote::ipv6::Ipv6Prefix;
 use vote_status::vote::settings::Settings;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
@@ -57,6 +58,15 @@ impl Network {
     pub(crate) const USUAL: Self = Self { there_us: 2_000, back_us: 2_000, refused: 0, cut: 0, is_hole: false };
 }
 
+/// The network holds up the next change of a host that means what stands of this server, and others are wanted meanwhile.
+pub(crate) struct Race {
+    pub(crate) host: usize,
+    pub(crate) server: ServerId,
+    pub(crate) held_us: u64,
+    /// What happens meanwhile, and how long after the change was sent.
+    pub(crate) meanwhile: Vec<(u64, Planned)>,
+}
+
 /// A machine on which a node runs.
 pub(crate) struct Host {
     pub(crate) process: Option<Process>,
@@ -82,7 +92,10 @@ pub(crate) struct World<'f> {
     pub(crate) hosts: Vec<Host>,
     pub(crate) promises: Promises,
     pub(crate) settings: Settings,
+    pub(crate) race: Option<Race>,
     links: Vec<Link>,
+    /// When each change was sent, by the number that its node drew.
+    sent_us: BTreeMap<i64, u64>,
     heap: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
     processes: u64,
@@ -116,7 +129,9 @@ impl<'f> World<'f> {
             hosts: (0..hosts).map(|_| host()).collect(),
             promises: Promises::new(cooldown),
             settings,
+            race: None,
             links: (0..2 * hosts).map(|_| Link::default()).collect(),
+            sent_us: BTreeMap::new(),
             heap: BinaryHeap::new(),
             order: 0,
             processes: 0,
@@ -331,7 +346,16 @@ impl<'f> World<'f> {
         if epoch.is_multiple_of(2) || self.links[link].is_dead {
             return;
         }
-        let after_us = 50 + self.random.below(network.there_us);
+        if let StoreQuestion::Change(_, _, terms) = &question {
+            self.sent_us.insert(terms.bits, self.now_us);
+        }
+        let mut after_us = 50 + self.random.below(network.there_us);
+        if let Some(race) = self.race.take_if(|race| race.host == link / 2 && means_what_stood(&question, race.server))
+        {
+            self.tell(|| format!("host {} is overtaken within {} us", race.host, race.held_us));
+            after_us += race.held_us;
+            race.meanwhile.into_iter().for_each(|(after_us, planned)| self.plan(after_us, planned));
+        }
         let state = &mut self.links[link];
         if std::mem::replace(&mut state.sent_at_us, self.now_us) != self.now_us {
             state.sent_us = state.sent_us.max(self.now_us + after_us);
@@ -379,12 +403,13 @@ impl<'f> World<'f> {
             return self.send_back(link, epoch, answer, number);
         }
         let reply = self.call(&words);
-        if let StoreQuestion::Change(server, call, _) = &question
+        if let StoreQuestion::Change(server, call, terms) = &question
             && let Reply::Array(items) = &reply
             && ["recorded", "cancelled", "listed", "removed"].iter().any(|word| items[1] == Reply::bulk(word))
             && items[2] != Reply::bulk("")
         {
-            self.promises.made(*server, call, self.now_us);
+            let sent_us = self.sent_us.get(&terms.bits).copied().unwrap_or(self.now_us);
+            self.promises.made(*server, call, [sent_us, self.now_us]);
         }
         if let (StoreQuestion::Log(_, _, Some(wait_ms)), Reply::Nil) = (&question, &reply) {
             let until_us = self.now_us + wait_ms * 1_000;
@@ -490,6 +515,14 @@ impl<'f> World<'f> {
     pub(crate) fn pairs_of_notes(&self) -> &BTreeMap<&'static str, u64> {
         &self.promises.notes
     }
+}
+
+/// Whether a question means what of this server stood when it was asked.
+fn means_what_stood(question: &StoreQuestion, server: ServerId) -> bool {
+    let means = |call: &StoreCall| {
+        matches!(call, StoreCall::Cancel(..) | StoreCall::Remove(_) | StoreCall::List { before: Some(_), .. })
+    };
+    matches!(question, StoreQuestion::Change(of, call, _) if *of == server && means(call))
 }
 
 const fn line_of(link: usize) -> NodeLine {
