@@ -31,13 +31,13 @@ fn many_nodes_and_all_faults() {
     all(Width::Wide);
 }
 
-/// Seeds that found a fault, which has been mended since. A change of the simulation draws other runs from them.
-const FOUND: [(Width, u64); 2] = [(Width::Small, 10_856), (Width::Wide, 10_929)];
+/// Seeds that found a fault, which has been mended since. A change of the simulation draws other runs from them: then they go.
+const FOUND: [(Width, u64); 3] = [(Width::Small, 600_377), (Width::Wide, 601_082), (Width::Wide, 602_705)];
 
-/// Regression: a node that had not read of a cancellation yet answered that an earlier vote of the same pair is recorded. It showed
-/// the cancelled vote by then, and none at all once it had read on.
+/// Regression: a vote that was given back under a removed listing was shown under the next one, and a cancellation of a vote that
+/// was over did nothing, though the clock was set back a moment before.
 #[test]
-fn a_vote_is_acknowledged_once_it_is_shown_itself() {
+fn seeds_that_found_a_fault_find_none() {
     let functions = Functions::load(CODE).expect("it loads");
     for (width, seed) in FOUND {
         run(&functions, seed, width, None).unwrap_or_else(|broken| panic!("{broken}"));

@@ -349,6 +349,7 @@ impl Promises {
             if let (WantedChange::Cancel(server, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) =
                 (&wanted.change, &wanted.outcome)
                 && process.voted_at(Pair { server: *server, address: *address }) == Some(*at)
+                && !self.is_over(*at)
             {
                 broken = Some(format!(
                     "server {server} {address:?} {at} was cancelled through process {number}, which shows it"
