@@ -129,6 +129,17 @@ impl Played {
         }
     }
 
+    /// The store has forgotten all votes, and what came behind the listing: it is read whole.
+    fn forget(&mut self) {
+        self.node.lost(NodeLine::Feed, self.now_ms);
+        self.carry_out();
+        self.asked[0].clear();
+        self.tick(200);
+        self.connect(NodeLine::Feed);
+        self.head(NodeLine::Feed, false);
+        self.read(Vec::new());
+    }
+
     /// Answers the record of this node with these of others.
     fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
         loop {
@@ -244,13 +255,7 @@ fn while_a_live_node_owes_votes_are_taken_and_nothing_else() {
 #[test]
 fn what_the_store_has_lost_is_shown_and_given_back() {
     let mut played = Played::following(vec![(VOTER, at())]);
-    played.node.lost(NodeLine::Feed, played.now_ms);
-    played.carry_out();
-    played.asked[0].clear();
-    played.tick(200);
-    played.connect(NodeLine::Feed);
-    played.head(NodeLine::Feed, false);
-    played.read(Vec::new());
+    played.forget();
     assert_eq!((played.voted_at(), played.node.standing()), (Some(at()), NodeStanding::GivingBack(1)));
     assert!(played.node.refusal(true, played.now_ms).is_some());
     assert_eq!(played.beat(&[(10, 0)]).owed, 1);
@@ -315,13 +320,7 @@ fn a_vote_of_the_log_is_of_the_listing_that_the_store_has_there() {
     };
     played.beat(&[(10, 0)]);
     brings(&mut played, 2, anew());
-    played.node.lost(NodeLine::Feed, played.now_ms);
-    played.carry_out();
-    played.asked[0].clear();
-    played.tick(200);
-    played.connect(NodeLine::Feed);
-    played.head(NodeLine::Feed, false);
-    played.read(Vec::new());
+    played.forget();
     assert!(matches!(played.node.standing(), NodeStanding::GivingBack(_)));
     played.beat(&[(11, 0)]);
     let vote = || vec![EntryFact::Vote(SERVER, at(), VOTER)];
