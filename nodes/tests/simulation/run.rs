@@ -434,7 +434,7 @@ impl Run {
 
     /// What a host says and hears takes up to a second.
     fn slow(&mut self, world: &mut World<'_>, host: usize) {
-        let (there_us, back_us) = (self.random.below(SECOND), self.random.below(SECOND));
+        let (there_us, back_us) = (self.random.below(SECOND).max(1), self.random.below(SECOND).max(1));
         connect(world, host, Network { there_us, back_us, ..Network::USUAL }, 5 * SECOND);
     }
 

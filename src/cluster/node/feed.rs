@@ -254,8 +254,9 @@ impl NodeMachine {
 
     fn take_records(&mut self, reply: StoreReply, now_ms: u64) {
         match reply {
-            StoreReply::Nodes { is_held, version, records, .. } => {
+            StoreReply::Nodes { is_held, version, records, last } => {
                 self.is_foreign = version != self.version;
+                self.head_n = last.n;
                 self.others.hear(&records, &self.name, now_ms, 2 * self.bounds.heartbeat_ms);
                 if !is_held && !matches!(self.phase, FeedPhase::Loading(_)) {
                     self.note_loss(RebuildCause::History);
@@ -369,6 +370,7 @@ impl NodeMachine {
         reading.unreadable.drain(..).for_each(|what| self.outputs.push(Output::Note(Note::Unreadable(what))));
         self.outputs.push(Output::Note(Note::Read(reading.cause, owed.len())));
         (self.position, self.cursor, self.known) = (reading.position, reading.cursor, reading.known);
+        self.head_n = self.position.n;
         self.outputs.push(Output::Replace(Box::new(reading.state)));
         let (rank, nodes) = self.others.rank(&self.name, self.bounds.silence_ms);
         self.owed.replace(owed, rank, nodes);
@@ -385,6 +387,10 @@ impl NodeMachine {
             StoreReply::Refused(refusal) => return self.give_up(Unfit::Refused(refusal.text), now_ms),
             _ => return self.give_up(strange(), now_ms),
         };
+        if lines.is_empty() && self.head_n > self.position.n {
+            // The log was cut behind what was read, and nothing has come since that would show it.
+            return self.note_loss(RebuildCause::Gap);
+        }
         self.is_at_end = lines.len() < self.entries_max;
         if self.is_at_end {
             self.entries_max = self.bounds.entries_max;

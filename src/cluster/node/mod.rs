@@ -106,6 +106,8 @@ pub struct NodeMachine {
     is_at_end: bool,
     has_left: bool,
     unseen: Vec<UnseenEntry>,
+    /// The number of the store's last entry, when the record of this node was renewed.
+    head_n: u64,
     store_listings: StoreListings,
     phase: FeedPhase,
     /// Whether a state was read.
@@ -167,6 +169,7 @@ impl NodeMachine {
             position,
             cursor,
             unseen,
+            head_n: 0,
             store_listings: StoreListings::default(),
             phase: FeedPhase::Connecting,
             is_loaded: false,

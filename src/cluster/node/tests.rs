@@ -291,6 +291,22 @@ fn what_the_log_brings_is_owed_no_more_and_a_fork_is_seen() {
     assert_eq!(played.node.standing(), NodeStanding::Judging);
 }
 
+/// Regression: a node whose last entries were cut off the log showed a removed server until the next change.
+#[test]
+fn a_log_that_ends_before_the_last_entry_was_cut() {
+    let mut played = Played::following(Vec::new());
+    while !matches!(played.next(NodeLine::Feed), StoreQuestion::Node(..)) {
+        played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
+    }
+    let (version, records) = ("version".to_owned(), Vec::new());
+    let record = StoreReply::Nodes { is_held: true, last: entry(2), version, records };
+    played.reply(NodeLine::Feed, Some(STORE_MS), record);
+    assert_eq!(played.node.standing(), NodeStanding::Following);
+    assert!(matches!(played.next(NodeLine::Feed), StoreQuestion::Log(..)));
+    played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
+}
+
 /// Regression: a vote that another node gave back under the former listing was shown under the one that the store has lost.
 #[test]
 fn a_vote_of_the_log_is_of_the_listing_that_the_store_has_there() {
