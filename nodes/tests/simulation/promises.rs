@@ -144,7 +144,9 @@ impl Promises {
         store_s: UnixSeconds,
     ) {
         self.clock(store_s);
-        let wanted = &mut self.wanted[index_of(caller)];
+        let Some(wanted) = self.wanted.get_mut(index_of(caller)) else {
+            return self.breaks(format!("{caller} is told and was never there"));
+        };
         if wanted.outcome.is_some() {
             return self.breaks(format!("{caller} is told twice"));
         }

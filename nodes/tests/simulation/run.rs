@@ -259,14 +259,10 @@ impl Run {
     /// may forget all of it. Nobody else names that server.
     fn race(&mut self, world: &mut World<'_>) {
         let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
-        let other = (host + 1) % world.hosts.len();
         if self.random.is(50) {
             self.slow(world, host);
         }
-        let cast = WantedChange::Cast(WantedServer::Id(server), None, vec![address]);
-        let list = self.list(server, None);
-        self.want(world, other, list);
-        world.plan(SECOND / 10, Planned::Want(other, cast.clone()));
+        let (other, cast) = self.vote_beside(world, host, server, address);
         let (late, overtake) = match self.random.below(3) {
             0 => (WantedChange::Cancel(server, address), vec![WantedChange::Cancel(server, address), cast]),
             1 => (WantedChange::Remove(server), vec![WantedChange::Remove(server), self.list(server, None), cast]),
@@ -284,15 +280,27 @@ impl Run {
         world.plan(SECOND / 5, Planned::Want(host, late));
     }
 
-    /// A slow node knows of a vote and not yet that it was taken away, and the store forgets both.
-    fn half_know(&mut self, world: &mut World<'_>) {
-        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
+    /// A server is listed at the node beside this one, and voted for in a moment. Gives that node, and the vote.
+    fn vote_beside(
+        &mut self,
+        world: &mut World<'_>,
+        host: usize,
+        server: ServerId,
+        address: VoterAddress,
+    ) -> (usize, WantedChange) {
         let other = (host + 1) % world.hosts.len();
-        self.slow(world, host);
         let list = self.list(server, None);
         self.want(world, other, list);
         let cast = WantedChange::Cast(WantedServer::Id(server), None, vec![address]);
         world.plan(SECOND / 10, Planned::Want(other, cast.clone()));
+        (other, cast)
+    }
+
+    /// A slow node knows of a vote and not yet that it was taken away, and the store forgets both.
+    fn half_know(&mut self, world: &mut World<'_>) {
+        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
+        self.slow(world, host);
+        let (other, cast) = self.vote_beside(world, host, server, address);
         if self.random.is(50) {
             world.plan(SECOND, Planned::Want(other, WantedChange::Cancel(server, address)));
         } else {

@@ -4,7 +4,6 @@ use std::collections::HashMap;
 
 use super::connection::Asked;
 use super::giving::Batch;
-use super::knowledge::Join;
 use super::output::{NodeLine, NodeStanding, Note, Output, Unfit};
 use super::reading::{ReadingProgress, StateReading, follows, take_entry};
 use super::store_listings::StoreListings;
@@ -344,7 +343,7 @@ impl NodeMachine {
         owed.extend(reading.join(listed, cooldown, now));
         self.store_listings = StoreListings::default();
         for said in &owed {
-            let known = reading.known.record(said.server).map(|record| record.listing);
+            let known = reading.known.listing(said.server);
             self.store_listings.set(said.server, stored.get(&said.server).copied(), known);
         }
         let (mut shard, mut index) = (Vec::new(), 0);
@@ -439,9 +438,10 @@ impl NodeMachine {
             }
         }
         let mut listings = std::mem::take(&mut self.store_listings);
-        let mut take = |entry: Entry, join: &mut Join<'_>| take_entry(join, &mut listings, entry.facts);
-        let (taken, fresh) =
-            self.join(now, |join| entries.into_iter().flat_map(|entry| take(entry, join)).collect::<Vec<_>>());
+        let (taken, fresh) = self.join(now, |join| {
+            let facts = entries.into_iter().flat_map(|entry| take_entry(join, &mut listings, entry.facts));
+            facts.collect::<Vec<_>>()
+        });
         self.store_listings = listings;
         let reached = self.position.n;
         self.unseen.retain(|unseen| unseen.last.n > reached);

@@ -175,11 +175,10 @@ impl NodeMachine {
                 }
                 self.outputs.push(Output::Note(Note::Given(taken.len(), batch.facts.len() - taken.len())));
                 let (now, server) = (self.now_s(now_ms), batch.server);
-                let listing = |node: &Self| node.known.record(server).map(|record| record.listing);
-                let stored = self.store_listings.of(server, listing(self));
+                let stored = self.store_listings.of(server, self.known.listing(server));
                 self.join(now, |join| learnt.into_iter().for_each(|said| join.take(said)));
                 // The log may still have votes of the listing that it has come to.
-                self.store_listings.set(server, stored, listing(self));
+                self.store_listings.set(server, stored, self.known.listing(server));
                 self.owed.is_refused = false;
                 // Nothing of it is owed any more. Where the store loses it before the log brings it, it has to be missed.
                 if let Some(last) = made.filter(|last| last.n > self.position.n) {

@@ -30,6 +30,11 @@ impl Knowledge {
         self.servers.get(&server)
     }
 
+    /// The listing of a server.
+    pub(super) fn listing(&self, server: ServerId) -> Option<Listing> {
+        self.record(server).map(|record| record.listing)
+    }
+
     /// All listed servers, in no order.
     pub(super) fn servers(&self) -> impl Iterator<Item = (ServerId, &Record)> {
         self.servers.iter().map(|(server, record)| (*server, record))
@@ -121,7 +126,7 @@ impl<'k> Join<'k> {
 
     /// The listing of a server, as it stands after the facts so far.
     pub(super) fn listing(&self, server: ServerId) -> Option<Listing> {
-        self.known.record(server).map(|record| record.listing)
+        self.known.listing(server)
     }
 
     /// Whether what is shown agrees with a fact.

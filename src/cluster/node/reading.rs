@@ -245,7 +245,7 @@ impl StateReading {
     fn join_held(&mut self, cooldown: Cooldown, now: UnixSeconds) {
         let mut votes = Vec::new();
         for (server, held) in self.held.take().map(|held| held.0).unwrap_or_default() {
-            let Some(listing) = self.known.record(server).map(|record| record.listing) else { continue };
+            let Some(listing) = self.known.listing(server) else { continue };
             votes.extend(held.into_iter().map(|(at, address)| Said { server, fact: Fact::Vote(listing, at, address) }));
         }
         let _of_the_store = self.join(votes, cooldown, now);
@@ -338,15 +338,19 @@ pub(super) fn take_entry(join: &mut Join<'_>, listings: &mut StoreListings, fact
     let mut taken = Vec::new();
     for fact in facts {
         let said = match fact {
-            EntryFact::Other(said) => said,
+            EntryFact::Other(said) => {
+                let before = listings.of(said.server, join.listing(said.server));
+                join.take(said.clone());
+                listings.set(said.server, listing_after(&said, before), join.listing(said.server));
+                said
+            }
             EntryFact::Vote(server, at, address) => {
                 let Some(listing) = listings.of(server, join.listing(server)) else { continue };
-                Said { server, fact: Fact::Vote(listing, at, address) }
+                let said = Said { server, fact: Fact::Vote(listing, at, address) };
+                join.take(said.clone());
+                said
             }
         };
-        let before = listings.of(said.server, join.listing(said.server));
-        join.take(said.clone());
-        listings.set(said.server, listing_after(&said, before), join.listing(said.server));
         taken.push(said);
     }
     taken
