@@ -46,7 +46,7 @@ namespace Oxide.Plugins
                 if (canVote == false)
                 {
                     PayOnce(player, next);
-                    seconds = (int)Math.Max(5, (DateTimeOffset.Parse(next) - DateTimeOffset.UtcNow).TotalSeconds);
+                    seconds = (int)Math.Max(5, Math.Ceiling((DateTimeOffset.Parse(next) - DateTimeOffset.UtcNow).TotalSeconds));
                 }
                 timer.Once(seconds, () => Follow(player, 5, null));
             }, this, RequestMethod.GET, null, Wait + 10f);
