@@ -66,8 +66,8 @@ enum Stage {
     VoteOf,
     /// The store was told to do it.
     Called(ServerId, StoreCall),
-    /// It has done it, by the entry of this number, which the log has not brought yet.
-    Made(u64, Option<ServerId>, Done),
+    /// It has done it, and the log has not brought that yet.
+    Made(Option<ServerId>, Done),
 }
 
 /// A change on its way.
@@ -109,15 +109,15 @@ impl Pending {
         matches!(self.stage, Stage::Called(..) | Stage::Made(..))
     }
 
-    /// The store has done it; the caller is told once the log has brought this entry.
-    pub(super) fn wait_for(&mut self, n: u64, server: Option<ServerId>, done: Done) {
-        self.stage = Stage::Made(n, server, done);
+    /// The store has done it; the caller is told once the log has brought it.
+    pub(super) fn wait_for_log(&mut self, server: Option<ServerId>, done: Done) {
+        self.stage = Stage::Made(server, done);
     }
 
-    /// What the store has done, once the log has come to this entry.
-    pub(super) fn made(&self, reached: u64) -> Option<(Option<ServerId>, Done)> {
+    /// What the store has done, once the log has brought it.
+    pub(super) fn made(&self) -> Option<(Option<ServerId>, Done)> {
         match &self.stage {
-            Stage::Made(n, server, done) if *n <= reached => Some((*server, done.clone())),
+            Stage::Made(server, done) if self.is_seen => Some((*server, done.clone())),
             _ => None,
         }
     }
@@ -218,6 +218,11 @@ impl Pending {
     /// Whether it may be made while a node owes something: a vote may.
     pub(super) const fn is_vote(&self) -> bool {
         is_vote(&self.change)
+    }
+
+    /// Whether the store takes it only where no vote of its addresses counts.
+    pub(super) const fn is_cast(&self) -> bool {
+        matches!(self.change, WantedChange::Cast(..))
     }
 
     /// The facts that follow from what the store did.

@@ -145,6 +145,12 @@ impl<'k> Join<'k> {
         }
     }
 
+    /// Whether a fact is a vote of an address of which another vote counts.
+    pub(super) fn has_another_vote(&self, said: &Said) -> bool {
+        let Fact::Vote(_, at, address) = said.fact else { return false };
+        self.held(Pair { server: said.server, address }).is_some_and(|held| held != at)
+    }
+
     /// Whether a fact lists a server anew or takes its listing away.
     pub(super) fn changes_listing(&self, said: &Said) -> bool {
         match &said.fact {

@@ -408,3 +408,48 @@ fn how_servers_are_listed_follows_the_log_alone() {
     assert_eq!(played.voted_at(), None);
     assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Removed(listing)))]);
 }
+
+/// Regression: the log brought a vote, the store forgot it while another one was on its way there, and took that one.
+#[test]
+fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
+    let later = UnixSeconds(at().0 + 9);
+    let vote = |n, bits, facts| {
+        let last = Last { bits, ..entry(n) };
+        (last, LogItem::Entry(Entry { last, before: entry(n - 1).mark(), facts }))
+    };
+    let cast = || {
+        let mut played = Played::following(Vec::new());
+        played.beat(&[(10, 0)]);
+        played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
+        played.carry_out();
+        let StoreQuestion::Change(_, _, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+        let (_, known) = vote(2, entry(2).bits, vec![EntryFact::Vote(SERVER, at(), VOTER)]);
+        played.next(NodeLine::Feed);
+        played.reply(NodeLine::Feed, None, StoreReply::Log(vec![known]));
+        assert_eq!(played.voted_at(), Some(at()));
+        (played, terms.bits)
+    };
+    let done = || Done::Recorded(later, record());
+
+    // The store has another entry in the place of the one that was read.
+    let (mut played, bits) = cast();
+    let (made, _) = vote(2, bits, Vec::new());
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(done(), Some(made)));
+    assert_eq!(played.answers, [(1, ChangeOutcome::Silent)]);
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
+
+    // It may have one: the log decides.
+    for is_brought in [true, false] {
+        let (mut played, bits) = cast();
+        let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
+        let (made, brought) = vote(3, bits, vec![gone, EntryFact::Vote(SERVER, later, VOTER)]);
+        played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(done(), Some(made)));
+        assert!(played.answers.is_empty(), "{:?}", played.answers);
+        let (_, other) = vote(3, 7, Vec::new());
+        played.next(NodeLine::Feed);
+        played.reply(NodeLine::Feed, None, StoreReply::Log(vec![if is_brought { brought } else { other }]));
+        played.tick(3_000);
+        let outcome = if is_brought { ChangeOutcome::Decided(Some(SERVER), done()) } else { ChangeOutcome::Silent };
+        assert_eq!(played.answers, [(1, outcome)]);
+    }
+}

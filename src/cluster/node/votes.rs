@@ -167,39 +167,43 @@ impl NodeMachine {
     fn made(&mut self, caller: u64, server: Option<ServerId>, done: Done, made: Option<Last>, now_ms: u64) {
         let Some((pending, last)) = self.pending.get(&caller).zip(made) else { return };
         let facts = pending.facts(&done);
-        let is_seen = pending.is_seen;
+        let (is_seen, is_cast) = (pending.is_seen, pending.is_cast());
         if is_seen {
             return self.end(caller, ChangeOutcome::Decided(server, done));
         }
         let now = self.now_s(now_ms);
         let is_ahead = last.n > self.position.n;
-        let (are_shown, fresh) = self.join(now, |join| {
+        let ((are_shown, counts_already), fresh) = self.join(now, |join| {
+            let counts_already = is_cast && facts.iter().any(|said| join.has_another_vote(said));
             for said in &facts {
                 // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
                 if !(is_ahead && join.changes_listing(said)) {
                     join.take(said.clone());
                 }
             }
-            facts.iter().all(|said| join.has(said))
+            (facts.iter().all(|said| join.has(said)), counts_already)
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
-        } else if !fresh.is_empty() {
-            // The log was read past that number, and this was not there.
-            self.note_doubt(RebuildCause::Gap);
-        }
-        // What is not shown although the log was read past it was taken away since.
-        if are_shown || !is_ahead {
+            // A vote was taken although one counts here: the log says whether that one was cancelled, or the store forgot it.
+            if are_shown && !counts_already {
+                self.end(caller, ChangeOutcome::Decided(server, done));
+            } else if let Some(pending) = self.pending.get_mut(&caller) {
+                pending.wait_for_log(server, done);
+            }
+        } else if fresh.is_empty() {
+            // What is not shown although the log was read past it was taken away since.
             self.end(caller, ChangeOutcome::Decided(server, done));
-        } else if let Some(pending) = self.pending.get_mut(&caller) {
-            pending.wait_for(last.n, server, done);
+        } else {
+            // The log was read past that number, and this was not there: the store forgot what this node had read before.
+            self.note_doubt(RebuildCause::Gap);
+            self.end(caller, ChangeOutcome::Silent);
         }
     }
 
     /// Tells the callers of the changes that the log has brought.
     pub(super) fn acknowledge(&mut self) {
-        let reached = self.position.n;
-        let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made(reached)?)));
+        let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made()?)));
         for (caller, (server, done)) in come.collect::<Vec<_>>() {
             self.end(caller, ChangeOutcome::Decided(server, done));
         }
