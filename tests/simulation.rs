@@ -19,7 +19,7 @@ mod seam;
 
 use disk::Kill;
 use model::Settings;
-use operations::{Ask, Ballot, End, Named, Operation, When};
+use operations::{Ask, Ballot, End, Named, Operation, Swap, Trouble, When};
 use script::{Case, case, run, shrink, tell};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -188,5 +188,18 @@ fn a_restart_during_a_standstill_is_ready() {
         Operation::ToTaken { off_ms: 1_000 },
         restart(1_000, 0),
         Operation::Pass { ms: 600_000 },
+    ]);
+}
+
+/// An older copy is refused although the note of the last commit was deleted just before a stop.
+#[test]
+fn a_note_that_is_deleted_before_a_stop_refuses_an_older_copy() {
+    let ballot = Ballot { server: 0, by_token: true, addresses: vec![11], when: When::Now };
+    holds(&[
+        Operation::Pass { ms: 31_000 },
+        Operation::Disk(Trouble::NoteDeleted),
+        Operation::Disk(Trouble::BackedUp),
+        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: false }]),
+        Operation::Swap(Swap::Older),
     ]);
 }

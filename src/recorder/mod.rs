@@ -311,7 +311,11 @@ impl Recorder {
         for relisting in self.relistings.drain(..) {
             relisting.refuse();
         }
-        if let Some(store) = &self.store {
+        if let Some(store) = &mut self.store {
+            // A file beside the store that was deleted a moment ago is there for the next start.
+            if let Err(error) = store.tend() {
+                log::warn!("the store is closed as it is: {error}");
+            }
             log::info!("the store is closed: commit {}", store.commit_number());
         }
         self.readiness.begin(Work::Closing, self.clock.now().monotonic_ms);
