@@ -14,7 +14,7 @@ use vote_status_nodes::functions::{CODE, Functions};
 /// Faults of a node, and of what passes between it and the store.
 const OF_NODES: [(Plant, Option<u64>); 18] = [
     (Plant::NoTerm, Some(92)),
-    (Plant::NoLast, Some(21)),
+    (Plant::NoLast, Some(545)),
     (Plant::AlwaysHeld, Some(0)),
     (Plant::OwesNothing, Some(1)),
     (Plant::WaitsForNobody, Some(127)),
@@ -58,13 +58,13 @@ const OF_FUNCTIONS: [(&str, Option<u64>, &str, &str); 11] = [
     ("a vote whose listing was taken away counts as cancelled", None, "return 'ended', now", "return 'gone', now"),
     (
         "two histories are told apart by names alone",
-        Some(1626),
+        None,
         "return fields[3] == 'b' and fields[4] == bits",
         "return fields[3] == 'b'",
     ),
     (
         "a change is made though the store lost something",
-        Some(21),
+        Some(545),
         "if not holds(log, call.last, last, held[6]) then",
         "if false then",
     ),

@@ -7,7 +7,7 @@ use vote_status::cluster::wire::answer::Done;
 use vote_status::cluster::wire::fact::Listing;
 use vote_status::cluster::wire::question::StoreCall;
 use vote_status::vote::address::VoterAddress;
-use vote_status::vote::id::ServerId;
+use vote_status::vote::id::{ServerId, Token};
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
@@ -74,6 +74,15 @@ fn server_of(change: &WantedChange) -> Option<ServerId> {
         | WantedChange::Rotate(server, _)
         | WantedChange::Remove(server) => Some(*server),
         WantedChange::Cast(..) | WantedChange::Record(..) => None,
+    }
+}
+
+/// The token that a change gives to a server.
+fn token_of(change: &WantedChange) -> Option<&Token> {
+    match change {
+        WantedChange::List { said: Some(token), .. } | WantedChange::Rotate(_, token) => Some(token),
+        WantedChange::List { spare, .. } => Some(spare),
+        _ => None,
     }
 }
 
@@ -523,29 +532,36 @@ impl Promises {
             if let (Some(ChangeOutcome::Decided(_, Done::Listed(record) | Done::TokenChanged(record))), true, true) =
                 (&last.outcome, is_last, is_known)
             {
-                // The store forgot a listing with a later stamp, and no node that knew it was within reach.
-                let is_outweighed = of_it.iter().any(|wanted| match &wanted.outcome {
-                    Some(ChangeOutcome::Decided(_, Done::Listed(other))) => {
-                        other.listing > record.listing && self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us)
-                    }
+                // The store forgot a listing or a token with a later stamp, and no node that knew it was within reach.
+                let forgotten =
+                    of_it.iter().filter(|wanted| self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us));
+                let is_outweighed = forgotten.clone().any(|wanted| match &wanted.outcome {
+                    Some(ChangeOutcome::Decided(_, Done::Listed(other))) => other.listing > record.listing,
                     _ => false,
                 });
                 if is_outweighed {
                     continue;
                 }
+                let outweighing: Vec<&Token> = forgotten
+                    .filter_map(|wanted| match &wanted.outcome {
+                        Some(ChangeOutcome::Decided(_, Done::Listed(other) | Done::TokenChanged(other))) => {
+                            (other.stamp >= record.stamp).then_some(&other.token)
+                        }
+                        Some(ChangeOutcome::Silent) => token_of(&wanted.change),
+                        _ => None,
+                    })
+                    .collect();
                 // Another server may claim the token, with a later stamp.
                 let is_claimed = self.wanted.iter().any(|wanted| {
-                    let token = match &wanted.change {
-                        WantedChange::List { said: Some(token), .. } | WantedChange::Rotate(_, token) => Some(token),
-                        WantedChange::List { spare, .. } => Some(spare),
-                        _ => None,
-                    };
-                    server_of(&wanted.change) != Some(server) && token == Some(&record.token)
+                    server_of(&wanted.change) != Some(server) && token_of(&wanted.change) == Some(&record.token)
                 });
                 for process in processes {
                     let held =
                         process.servers().into_iter().find(|(other, _)| *other == server.0).map(|(_, token)| token);
-                    if held.is_none() || !is_claimed && held.as_deref() != Some(record.token.as_str()) {
+                    let is_held = |token: &Token| held.as_deref() == Some(token.as_str());
+                    let is_right =
+                        is_held(&record.token) || is_claimed || outweighing.iter().any(|token| is_held(token));
+                    if held.is_none() || !is_right {
                         return Some(format!(
                             "server {server} was given {record} last, and process {} shows {held:?}",
                             process.number

@@ -24,6 +24,8 @@ use vote_status_nodes::store::Store;
 /// The store's clock when the world begins.
 pub(crate) const BEGIN_US: u64 = 1_800_000_000_000_000;
 const KEPT_COPIES: usize = 8;
+/// A SYN without an answer is sent again after so long (RFC 6298, section 2).
+const CONNECT_AGAIN_US: u64 = 1_000_000;
 
 /// A connection of a host: `2 * host` is its feed, the next one its votes.
 #[derive(Default)]
@@ -324,8 +326,12 @@ impl<'f> World<'f> {
 
     fn open(&mut self, link: usize, epoch: u64, number: u64) {
         let network = self.hosts[link / 2].network;
-        if self.links[link].epoch != epoch || network.is_hole {
+        if self.links[link].epoch != epoch {
             return;
+        }
+        if network.is_hole {
+            // The system says again that it wants a connection.
+            return self.at(self.now_us + CONNECT_AGAIN_US, Event::Open(link, epoch, number));
         }
         let is_refused = !self.is_store_up || self.random.is(network.refused);
         let state = &mut self.links[link];

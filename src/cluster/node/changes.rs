@@ -226,16 +226,19 @@ impl Pending {
     }
 
     /// The facts that follow from what the store did.
-    pub(super) fn facts(&self, done: &Done) -> Vec<Said> {
-        let Stage::Called(server, call) = &self.stage else { return Vec::new() };
-        let said = |fact| Said { server: *server, fact };
-        match (call, done) {
-            (StoreCall::Cast(_, addresses) | StoreCall::Record(_, addresses), Done::Recorded(at, record)) => {
+    pub(super) fn facts(&self, server: Option<ServerId>, done: &Done) -> Vec<Said> {
+        let Some(server) = server else { return Vec::new() };
+        let said = |fact| Said { server, fact };
+        match (&self.change, done) {
+            (
+                WantedChange::Cast(_, _, addresses) | WantedChange::Record(_, _, addresses),
+                Done::Recorded(at, record),
+            ) => {
                 let votes = addresses.iter().map(|address| said(Fact::Vote(record.listing, *at, *address)));
                 [said(Fact::Listed(record.clone()))].into_iter().chain(votes).collect()
             }
-            (StoreCall::Cancel(address, _), Done::Cancelled(at)) => vec![said(Fact::VoteGone(*at, *address))],
-            (StoreCall::Remove(_), Done::Removed(listing)) => vec![said(Fact::ListingGone(*listing))],
+            (WantedChange::Cancel(_, address), Done::Cancelled(at)) => vec![said(Fact::VoteGone(*at, *address))],
+            (_, Done::Removed(listing)) => vec![said(Fact::ListingGone(*listing))],
             (_, Done::Listed(record) | Done::TokenChanged(record)) => vec![said(Fact::Listed(record.clone()))],
             _ => Vec::new(),
         }

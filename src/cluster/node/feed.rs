@@ -412,7 +412,7 @@ impl NodeMachine {
                 }
             }
         }
-        self.take_entries(entries, self.now_s(now_ms));
+        self.take_entries(entries, now_ms);
         if !is_whole {
             self.note_loss(RebuildCause::Gap);
         }
@@ -427,10 +427,11 @@ impl NodeMachine {
         self.unseen.iter().any(|unseen| unseen.last.n == entry.last.n && unseen.last != entry.last)
     }
 
-    fn take_entries(&mut self, entries: Vec<Entry>, now: UnixSeconds) {
+    fn take_entries(&mut self, entries: Vec<Entry>, now_ms: u64) {
         if entries.is_empty() {
             return;
         }
+        let now = self.now_s(now_ms);
         for entry in &entries {
             let pending = self.callers.get(&entry.last.bits).and_then(|caller| self.pending.get_mut(caller));
             if let Some(pending) = pending {
@@ -453,7 +454,7 @@ impl NodeMachine {
         if self.owed.is_empty() && !was_empty {
             self.end_giving();
         }
-        self.acknowledge();
+        self.acknowledge(now_ms);
     }
 
     /// All is given back: the others are told at once.

@@ -6,6 +6,7 @@ use super::output::{NodeLine, NodeStanding, Output};
 use super::{NodeMachine, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
+use crate::cluster::wire::fact::Said;
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::{StoreQuestion, Terms};
 use crate::vote::id::ServerId;
@@ -166,26 +167,25 @@ impl NodeMachine {
     /// The store has made a change: it is shown, and then the caller is told.
     fn made(&mut self, caller: u64, server: Option<ServerId>, done: Done, made: Option<Last>, now_ms: u64) {
         let Some((pending, last)) = self.pending.get(&caller).zip(made) else { return };
-        let facts = pending.facts(&done);
-        let (is_seen, is_cast) = (pending.is_seen, pending.is_cast());
-        if is_seen {
-            return self.end(caller, ChangeOutcome::Decided(server, done));
+        if pending.is_seen {
+            return self.tell(caller, server, done, now_ms);
         }
+        let facts = pending.facts(server, &done);
+        let counts_already = self.is_over_another(caller, &facts, now_ms);
         let now = self.now_s(now_ms);
         let is_ahead = last.n > self.position.n;
-        let ((are_shown, counts_already), fresh) = self.join(now, |join| {
-            let counts_already = is_cast && facts.iter().any(|said| join.has_another_vote(said));
+        let (are_shown, fresh) = self.join(now, |join| {
             for said in &facts {
                 // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
                 if !(is_ahead && join.changes_listing(said)) {
                     join.take(said.clone());
                 }
             }
-            (facts.iter().all(|said| join.has(said)), counts_already)
+            facts.iter().all(|said| join.has(said))
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
-            // A vote was taken although one counts here: the log says whether that one was cancelled, or the store forgot it.
+            // The log says whether a vote that counts here was cancelled before this one, or forgotten.
             if are_shown && !counts_already {
                 self.end(caller, ChangeOutcome::Decided(server, done));
             } else if let Some(pending) = self.pending.get_mut(&caller) {
@@ -193,7 +193,7 @@ impl NodeMachine {
             }
         } else if fresh.is_empty() {
             // What is not shown although the log was read past it was taken away since.
-            self.end(caller, ChangeOutcome::Decided(server, done));
+            self.tell(caller, server, done, now_ms);
         } else {
             // The log was read past that number, and this was not there: the store forgot what this node had read before.
             self.note_doubt(RebuildCause::Gap);
@@ -201,11 +201,27 @@ impl NodeMachine {
         }
     }
 
+    /// Whether another vote counts for an address of a vote that was cast.
+    fn is_over_another(&mut self, caller: u64, facts: &[Said], now_ms: u64) -> bool {
+        let is_cast = self.pending.get(&caller).is_some_and(Pending::is_cast);
+        let now = self.now_s(now_ms);
+        is_cast && self.join(now, |join| facts.iter().any(|said| join.has_another_vote(said))).0
+    }
+
+    /// Tells what the log has brought. Where another vote counts by now, the store had forgotten that one when it took this
+    /// one: nobody is to be paid for both.
+    fn tell(&mut self, caller: u64, server: Option<ServerId>, done: Done, now_ms: u64) {
+        let facts = self.pending.get(&caller).map(|pending| pending.facts(server, &done)).unwrap_or_default();
+        let is_over_another = self.is_over_another(caller, &facts, now_ms);
+        let outcome = if is_over_another { ChangeOutcome::Silent } else { ChangeOutcome::Decided(server, done) };
+        self.end(caller, outcome);
+    }
+
     /// Tells the callers of the changes that the log has brought.
-    pub(super) fn acknowledge(&mut self) {
+    pub(super) fn acknowledge(&mut self, now_ms: u64) {
         let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made()?)));
         for (caller, (server, done)) in come.collect::<Vec<_>>() {
-            self.end(caller, ChangeOutcome::Decided(server, done));
+            self.tell(caller, server, done, now_ms);
         }
     }
 

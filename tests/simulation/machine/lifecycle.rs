@@ -14,7 +14,7 @@ impl Machine {
     /// Time passes, and the recorder is called as it wants; for a long time less often.
     pub(crate) fn pass(&mut self, ms: i64) -> Outcome {
         let (stride_ms, mut left_ms) = ((ms / 25).min(30_000), ms);
-        while left_ms > 0 {
+        while left_ms > 0 && !self.model.is_lost {
             let rest_ms = self.process.as_ref().map_or(1_000, Process::rest_ms);
             let passed_ms = rest_ms.max(stride_ms).clamp(1, left_ms);
             self.clocks.pass(passed_ms);

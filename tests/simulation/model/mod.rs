@@ -117,6 +117,7 @@ impl Model {
             ways.into_iter().map(move |lines| Live { lines, ..live.clone() })
         });
         self.live = once(ways);
+        self.is_lost |= self.live.len() > WAYS_MAX;
     }
 
     /// What the service shows behind its step fits, and what has gone back went with it.
