@@ -343,7 +343,8 @@ impl Live {
     /// The last of a start: settings, and the instants that are not given.
     fn settle(&mut self, options: Settings) {
         if self.world.settings != options {
-            Rc::make_mut(&mut self.world).settle(options, self.lines.certain_ms(), self.lines.shown_ms);
+            let (certain_ms, ended_by_ms) = (self.lines.certain_ms(), self.lines.ended_by_ms());
+            Rc::make_mut(&mut self.world).settle(options, certain_ms, self.lines.shown_ms, ended_by_ms);
         }
         let latest_s = self.world.latest_spent_s(self.lines.shown_ms.div_euclid(1_000));
         self.noted_spent = latest_s.map(|(up_to_s, is_sure)| (up_to_s, is_sure, self.lines.boot_ms() + REFUSES_MAX_MS));

@@ -108,10 +108,10 @@ fn other_settings_keep_the_instants_and_leave_out_what_has_ended() {
     let (_, world) = asked(&world(), &vote(None, false), at(NOW_S));
     let longer = Settings { cooldown_s: 600, ..SETTINGS };
     let mut live = world.clone();
-    live.settle(longer, (NOW_S + 100) * 1_000, (NOW_S + 100) * 1_000);
+    live.settle(longer, (NOW_S + 100) * 1_000, (NOW_S + 100) * 1_000, (NOW_S + 100) * 1_000);
     assert!(seen(&live, NOW_S + 100, Seen::InCooldown { next_vote_at: NOW_S + 600 }));
     let mut ended = world;
-    ended.settle(longer, (NOW_S + 301) * 1_000, (NOW_S + 301) * 1_000);
+    ended.settle(longer, (NOW_S + 301) * 1_000, (NOW_S + 301) * 1_000, (NOW_S + 301) * 1_000);
     assert!(seen(&ended, NOW_S + 301, Seen::CanVote));
 }
 

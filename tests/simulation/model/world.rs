@@ -413,8 +413,9 @@ impl World {
         self.servers.values().map(of).sum()
     }
 
-    /// Other settings are taken: what had ended stays so, and of votes that fall together the latest stays.
-    pub(crate) fn settle(&mut self, settings: Settings, certain_ms: i64, shown_ms: i64) {
+    /// Other settings are taken: what had ended stays so, and of votes that fall together the latest stays. Whether votes get
+    /// another length before the certain line goes back from `ended_by_ms`, or after that, is not said.
+    pub(crate) fn settle(&mut self, settings: Settings, certain_ms: i64, shown_ms: i64, ended_by_ms: i64) {
         let was = std::mem::replace(&mut self.settings, settings);
         for server in self.servers.values_mut() {
             // What of these is taken over is not seen.
@@ -428,7 +429,9 @@ impl World {
                     continue;
                 }
                 // What only the time shown has ended need not stay so.
-                let is_doubted = vote.is_doubted || ends_ms <= certain_ms.max(shown_ms) + super::time::FUZZ_MS;
+                let is_ended = ends_ms <= certain_ms.max(shown_ms) + super::time::FUZZ_MS;
+                let is_ended_anew = (vote.at_s + settings.cooldown_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
+                let is_doubted = vote.is_doubted || is_ended || is_ended_anew;
                 let voter = voter.under(settings.prefix);
                 let later = server.votes.get(&voter).is_none_or(|other| other.at_s < vote.at_s);
                 if later {
