@@ -24,6 +24,8 @@ const MARK: u8 = b'?';
 /// Where the number is noted, and the mark.
 pub(super) struct CommitMarker {
     file: Mutex<Arc<dyn DiskFile>>,
+    /// The number that is in the file, where one is.
+    noted: Mutex<Option<u64>>,
     is_void: AtomicBool,
 }
 
@@ -43,17 +45,21 @@ impl CommitMarker {
         let noted = number.try_into().ok().map(u64::from_le_bytes);
         let noted = noted.filter(|number| complement == (!number).to_le_bytes());
         let is_void = AtomicBool::new(mark == [MARK]);
-        Ok((Arc::new(Self { file: Mutex::new(file), is_void }), noted))
+        Ok((Arc::new(Self { file: Mutex::new(file), noted: Mutex::new(noted), is_void }), noted))
     }
 
-    /// Makes the file again where it is no longer at its path.
+    /// Makes the file again where it is no longer at its path. The number is the one that was noted: a void store may show
+    /// a later commit, which a power cut takes back.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn keep_at_path(&self, disk: &dyn Disk, number: u64) -> io::Result<()> {
+    pub(super) fn keep_at_path(&self, disk: &dyn Disk) -> io::Result<()> {
         if !is_at_path(&*self.file(), disk, MARKER_FILE) {
             *self.file.lock().unwrap_or_else(PoisonError::into_inner) = disk.open_or_make(MARKER_FILE)?;
-            self.note(number);
+            let noted = *self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(number) = noted {
+                self.note(number);
+            }
             if self.is_void() {
                 self.void();
             }
@@ -63,6 +69,7 @@ impl CommitMarker {
 
     /// Notes a number.
     pub(super) fn note(&self, number: u64) {
+        *self.noted.lock().unwrap_or_else(PoisonError::into_inner) = Some(number);
         self.say(self.file().write_all_at(&content(number), 0));
     }
 

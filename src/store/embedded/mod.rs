@@ -237,7 +237,7 @@ impl EmbeddedStore {
     /// The store is at its path; what belongs beside it and is not there is made again: without the note a
     /// start after a crash takes the store for damaged, without the lock it takes it for free.
     fn replace_small_files(&mut self) {
-        if let Err(error) = self.marker.keep_at_path(&*self.disk, self.sequence) {
+        if let Err(error) = self.marker.keep_at_path(&*self.disk) {
             log::debug!("{MARKER_FILE} could not be made again: {error}");
         }
         if !is_at_path(&*self.lock, &*self.disk, LOCK_FILE)

@@ -110,10 +110,16 @@ impl Node {
         format!("http://{}", self.server.control())
     }
 
-    /// Lists servers 1 to `count`, each with the token `token-N`.
+    /// Lists servers 1 to `count`, each with the token `token-N`, once no node owes anything: one that has just started says
+    /// that it may, until it has compared.
     pub(crate) fn add_servers(&self, count: u32) {
         for server in 1..=count {
-            self.control().add_server(server, &format!("token-{server}"));
+            wait_until("a server is listed", || {
+                let (path, body) = (format!("/v1/servers/{server}"), format!(r#"{{"token":"token-{server}"}}"#));
+                let response = self.control().put(&path, &body);
+                assert!(matches!(response.status, 200 | 201 | 503), "{response:?}");
+                response.status != 503
+            });
         }
     }
 

@@ -201,6 +201,9 @@ impl Model {
         }
         let ways = heads.iter().flat_map(|live| seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s)));
         let worlds: Vec<Rc<World>> = once(ways.map(|(_, world)| Rc::new(world)));
+        for live in &mut self.live {
+            worlds.iter().for_each(|doubted| Rc::make_mut(&mut live.world).may_have_spent(doubted));
+        }
         self.doubted.extend(worlds);
         self.doubted = once(std::mem::take(&mut self.doubted));
         self.is_lost |= self.doubted.len() > WAYS_MAX;

@@ -92,6 +92,14 @@ impl World {
         ways
     }
 
+    /// A change that nobody knows to have happened made this of the state: the instants that it spent may count as spent.
+    pub(in crate::simulation::model) fn may_have_spent(&mut self, doubted: &World) {
+        for (pair, instants) in &doubted.spent {
+            let spent = self.spent.entry(*pair).or_default();
+            instants.keys().for_each(|at_s| drop(spent.entry(*at_s).or_insert(Spent::Perhaps)));
+        }
+    }
+
     /// What was spent need not be remembered.
     pub(crate) fn forget_spent(&mut self) {
         self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
