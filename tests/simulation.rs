@@ -17,7 +17,7 @@ mod process;
 mod script;
 mod seam;
 
-use disk::Kill;
+use disk::{Kill, Strike};
 use model::Settings;
 use operations::{Ask, Ballot, End, Named, Operation, Swap, Trouble, When};
 use script::{Case, case, run, shrink, tell};
@@ -109,9 +109,13 @@ fn with_votes() -> Vec<Operation> {
 
 /// Whether all that follows those votes is as the contract says.
 fn holds(operations: &[Operation]) {
+    holds_from(0, &[&with_votes(), operations].concat());
+}
+
+/// The same, from the beginning, with what this seed draws: limits, and what the disk keeps of what was not synced.
+fn holds_from(seed: u64, operations: &[Operation]) {
     let settings = Settings { cooldown_s: 5_400, prefix: 64 };
-    let operations = [with_votes(), operations.to_vec()].concat();
-    let case = Case { seed: 0, settings, is_in_memory: false, operations };
+    let case = Case { seed, settings, is_in_memory: false, operations: operations.to_vec() };
     if let Err(finding) = run(&case) {
         panic!("{}\n{}", finding.what, tell(&case).1.join("\n"));
     }
@@ -191,15 +195,40 @@ fn a_restart_during_a_standstill_is_ready() {
     ]);
 }
 
+/// A vote of the first server by another address.
+fn another_vote() -> Operation {
+    let ballot = Ballot { server: 0, by_token: true, addresses: vec![11], when: When::Now };
+    Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: false }])
+}
+
 /// An older copy is refused although the note of the last commit was deleted just before a stop.
 #[test]
 fn a_note_that_is_deleted_before_a_stop_refuses_an_older_copy() {
-    let ballot = Ballot { server: 0, by_token: true, addresses: vec![11], when: When::Now };
     holds(&[
         Operation::Pass { ms: 31_000 },
         Operation::Disk(Trouble::NoteDeleted),
         Operation::Disk(Trouble::BackedUp),
-        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: false }]),
+        another_vote(),
         Operation::Swap(Swap::Older),
     ]);
+}
+
+/// A void store may show a commit that failed: a note that is made again has another number, and refuses no store that a
+/// power cut leaves.
+#[test]
+fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
+    let list = Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]);
+    holds_from(
+        8_003_381,
+        &[
+            list,
+            Operation::Disk(Trouble::Strike(Strike::SyncsFail(3))),
+            Operation::OtherOptions { cooldown_s: None, prefix: None, accepts: false, accepts_clock: false, off_ms: 0 },
+            another_vote(),
+            Operation::Disk(Trouble::NoteDeleted),
+            Operation::Restart { end: End::Stop, off_ms: 0, step_ms: 0, accepts_clock: false },
+            another_vote(),
+            Operation::Restart { end: End::PowerCut, off_ms: 3_000, step_ms: 0, accepts_clock: false },
+        ],
+    );
 }

@@ -434,28 +434,6 @@ fn a_note_that_is_made_again_refuses_an_older_copy() {
     expect_refused(&disk, &older);
 }
 
-/// Regression: a void store shows a commit that failed; a note that was made again with its number refused the store that a
-/// power cut left.
-#[test]
-fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
-    let disk = seam(Disk::new(0));
-    let mut store = open(&disk).expect("it is made");
-    store.commit(&[server(1, "one")], &note()).expect("it is taken");
-    disk.locked().faults.syncs_fail = 1;
-    store.commit(&[Event::Vote(vote(1, 1))], &note()).expect_err("its sync fails");
-    disk.locked().die();
-    drop(store);
-    disk.locked().kill();
-    let mut store = open(&disk).expect("it opens, void");
-    assert!(store.is_void());
-    disk.locked().delete(MARKER_FILE);
-    store.tend().expect("it is at its path");
-    disk.locked().die();
-    drop(store);
-    disk.locked().cut_power();
-    assert_eq!(read(&disk).expect("it is whole"), Rows::new(vec![server(1, "one")]));
-}
-
 /// A copy that was made while a commit had failed holds that commit. It is refused once others were acknowledged behind the
 /// file that was written anew.
 #[test]
