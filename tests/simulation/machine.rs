@@ -291,11 +291,14 @@ impl Machine {
         }
         if let Some(error) = refused {
             self.say(|| format!("refused: {error}"));
-            return self.model.is_wrong(options, accepts, took).map_err(|why| format!("{why}: {error}"));
+            let is_void = !self.is_mended;
+            return self.model.is_wrong(options, accepts, took, is_void).map_err(|why| format!("{why}: {error}"));
         }
         let trouble = process.trouble();
         let took_ms = took.1.boot_ms - took.0.boot_ms;
-        if process.rest_ms() > TRIES_AGAIN_MS + took_ms {
+        self.longest_step_ms = self.longest_step_ms.max(took_ms);
+        // A try that took long is not made again sooner.
+        if process.rest_ms() > TRIES_AGAIN_MS + self.longest_step_ms {
             return Err(format!("a start that waits for {trouble:?} goes on in {} ms only", process.rest_ms()));
         }
         let is_there = self.disk.locked().has(STORE) && !self.is_displaced;
@@ -309,7 +312,7 @@ impl Machine {
             }
             self.model.is_ready(options, accepts, took, shown_ms, !self.is_mended)?;
             if self.counts().writes > before.writes {
-                self.model.wrote(took);
+                self.model.wrote(took, true);
             }
             self.ready_from_ms = took.1.boot_ms;
             let mends_ms = if self.is_mended { 0 } else { MENDS_MS + self.longest_step_ms };
@@ -408,7 +411,7 @@ impl Machine {
             }
             known.extend(self.model.live.iter().cloned());
         }
-        self.model.wrote(step.took);
+        self.model.wrote(step.took, true);
         for (asking, sight) in step.looks.seen.iter().map(|(index, sight, _)| (&step.looks.asking[*index], *sight)) {
             if !step.may_be_midway(asking, sight) && !known.iter().any(|live| live.may_see(asking, sight)) {
                 self.model.was_seen(asking, sight);

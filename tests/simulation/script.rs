@@ -355,7 +355,11 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
             machine.put_back();
             machine.disk.locked().move_away(ELSEWHERE, STORE);
         }
-        Trouble::NoteDeleted => machine.disk.locked().delete(MARKER_FILE),
+        Trouble::NoteDeleted => {
+            machine.disk.locked().delete(MARKER_FILE);
+            // Nothing else tells a start that waits for its store that there is one.
+            machine.is_over |= !machine.is_ready() && machine.disk.locked().has(ELSEWHERE);
+        }
     }
     machine.step(&[])
 }

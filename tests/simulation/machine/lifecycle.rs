@@ -52,7 +52,8 @@ impl Machine {
             }
             process.close();
             if is_ready && self.counts().writes > before.writes {
-                self.model.wrote((begin, self.clocks.reading()));
+                let took = (begin, self.clocks.reading());
+                self.model.wrote(took, self.works());
             }
         }
         let is_dead = self.disk.locked().is_dead();

@@ -239,7 +239,10 @@ impl Model {
     // The store.
 
     /// Behind a step: what is stored now. Where nothing was acknowledged, the store may be as it was.
-    pub(crate) fn wrote(&mut self, took: (Reading, Reading)) {
+    pub(crate) fn wrote(&mut self, took: (Reading, Reading), works: bool) {
+        if !works {
+            self.tried_to_go_back(took.1.boot_ms);
+        }
         if self.has_committed {
             self.disk.clear();
         }
@@ -270,6 +273,15 @@ impl Model {
             }
         }
         self.disk = disk;
+    }
+
+    /// The change that goes back may have failed behind its write: it is stored, or not.
+    fn tried_to_go_back(&mut self, at_ms: i64) {
+        let back = self.live.iter().filter(|live| live.lines.goes_back().0);
+        let back = back.flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s));
+        let back = back.map(|live| Stored { note: Some(live.lines.note()), world: live.world, at_ms });
+        self.disk = once(std::mem::take(&mut self.disk).into_iter().chain(back.collect::<Vec<_>>()));
+        self.is_lost |= self.disk.len() > WAYS_MAX;
     }
 
     /// Everything that was written before is superseded.
@@ -338,7 +350,9 @@ impl Live {
         let with = |to_s: i64| {
             let mut world = (*self.world).clone();
             world.goes_back(self.lines.ended_by_ms(), to_s, other_s);
-            Live { lines, world: Rc::new(world), ..self.clone() }
+            // What was spent need not be remembered, nor by a start.
+            let noted_spent = self.noted_spent.map(|(up_to_s, _, until_ms)| (up_to_s, false, until_ms));
+            Live { lines, world: Rc::new(world), noted_spent }
         };
         seconds.map(with).collect()
     }

@@ -111,22 +111,36 @@ impl Model {
 
     /// The service is not ready, as its clock is behind.
     pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
-        self.keep(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))
+        let kept = self.those(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))?;
+        self.disk = kept;
+        Ok(())
     }
 
-    /// The start is refused, as its options are wrong.
-    pub(crate) fn is_wrong(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
-        self.keep(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))
-    }
-
-    fn keep(
+    /// The start is refused, as its options are wrong. Where the store `is_void`, a power cut may leave what is older than this
+    /// start has seen.
+    pub(crate) fn is_wrong(
         &mut self,
+        options: Settings,
+        accepts: Accepts,
+        took: (Reading, Reading),
+        is_void: bool,
+    ) -> Outcome {
+        let kept = self.those(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))?;
+        if !is_void {
+            self.disk = kept;
+        }
+        Ok(())
+    }
+
+    /// What may be stored where a start goes on so.
+    fn those(
+        &self,
         options: Settings,
         accepts: Accepts,
         took: (Reading, Reading),
         what: &str,
         is_so: impl Fn(&Started) -> bool,
-    ) -> Outcome {
+    ) -> Result<Vec<Stored>, String> {
         let may_be = |stored: &Stored| {
             [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
         };
@@ -135,8 +149,7 @@ impl Model {
             let why = self.why(options, accepts, took);
             return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
         }
-        self.disk = kept;
-        Ok(())
+        Ok(kept)
     }
 
     /// The process died at its start: the store may have what a start would have made of it.
