@@ -419,8 +419,10 @@ impl World {
         let was = std::mem::replace(&mut self.settings, settings);
         for server in self.servers.values_mut() {
             // What of these is taken over is not seen.
-            let left = std::mem::take(&mut server.left);
-            server.left = left.into_iter().map(|(voter, at_s)| (voter.under(settings.prefix), at_s)).collect();
+            for (voter, at_s) in std::mem::take(&mut server.left) {
+                let latest_s = server.left.entry(voter.under(settings.prefix)).or_insert(at_s);
+                *latest_s = at_s.max(*latest_s);
+            }
             let votes = std::mem::take(&mut server.votes);
             for (voter, vote) in votes {
                 let ends_ms = (vote.at_s + was.cooldown_s) * 1_000;
