@@ -96,7 +96,9 @@ impl World {
     pub(in crate::simulation::model) fn may_have_spent(&mut self, doubted: &World) {
         for (pair, instants) in &doubted.spent {
             let spent = self.spent.entry(*pair).or_default();
-            instants.keys().for_each(|at_s| drop(spent.entry(*at_s).or_insert(Spent::Perhaps)));
+            for at_s in instants.keys() {
+                spent.entry(*at_s).or_insert(Spent::Perhaps);
+            }
         }
     }
 
