@@ -312,9 +312,9 @@ impl Recorder {
             relisting.refuse();
         }
         if let Some(store) = &mut self.store {
-            // A file beside the store that was deleted a moment ago is there for the next start.
+            // A file beside the store that was deleted a moment ago is there for the next start, which tells of all else.
             if let Err(error) = store.tend() {
-                log::warn!("the store is closed as it is: {error}");
+                log::debug!("the store could not be looked after before its end: {error}");
             }
             log::info!("the store is closed: commit {}", store.commit_number());
         }

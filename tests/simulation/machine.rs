@@ -286,7 +286,7 @@ impl Machine {
         if self.disk.locked().is_dead() {
             self.say(|| "dies at its start".into());
             self.process = Some(process);
-            self.model.died_at_start(options, accepts, took);
+            self.model.tried_to_start(options, accepts, took);
             return self.dies(options, accepts);
         }
         if let Some(error) = refused {
@@ -322,6 +322,9 @@ impl Machine {
             self.certain_ms.clear();
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
             self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
+        } else if self.counts().writes > before.writes {
+            // What it could not keep may be stored all the same.
+            self.model.tried_to_start(options, accepts, took);
         }
         self.process = Some(process);
         Ok(())

@@ -268,8 +268,10 @@ impl Model {
         let mut disk = std::mem::take(&mut self.disk);
         for (world, lines) in shown.chain(doubted) {
             let stored = Stored { world, note: Some(lines.note()), at_ms: took.1.boot_ms };
-            if !disk.iter().any(|other| other.note == stored.note && other.world == stored.world) {
-                disk.push(stored);
+            match disk.iter_mut().find(|other| other.note == stored.note && other.world == stored.world) {
+                // A clock that was set back may have the same note again.
+                Some(other) => other.at_ms = stored.at_ms,
+                None => disk.push(stored),
             }
         }
         self.disk = disk;

@@ -152,8 +152,8 @@ impl Model {
         Ok(kept)
     }
 
-    /// The process died at its start: the store may have what a start would have made of it.
-    pub(crate) fn died_at_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
+    /// A start that died, or that the store failed: the store may have what the start would have made of it.
+    pub(crate) fn tried_to_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
         let mut found = Vec::new();
         for stored in &self.disk {
             for reading in once([took.0, took.1]) {
