@@ -188,6 +188,12 @@ impl Model {
         }
         self.live = once(ways);
         self.is_lost |= self.live.len() > WAYS_MAX;
+        if let Answer::Listed { token: Some(Token::Known(token)), is_new: false } = answer
+            && let Some(server) = request.server(part)
+        {
+            // The store may have had it before anybody was told.
+            self.disk.iter_mut().for_each(|stored| Rc::make_mut(&mut stored.world).learn_token(server, token));
+        }
         self.has_committed |= answer.is_commit();
         Ok(())
     }
