@@ -91,6 +91,9 @@ fn run_on(machine: &mut Machine, at: &mut usize, case: &Case) -> Result<(), Stri
         *at = number;
         machine.say(|| format!("#{number} {operation:?}"));
         carry_out(machine, operation)?;
+        if machine.is_over {
+            break;
+        }
         if machine.is_told() {
             let live = machine.model.live.clone();
             machine.say(|| {

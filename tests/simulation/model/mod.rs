@@ -166,6 +166,8 @@ impl Model {
             self.doubt(request, part, seconds);
             return Ok(());
         }
+        let listed = request.server(part);
+        let is_untold = self.live.iter().any(|live| listed.is_some_and(|server| live.world.is_untold(server)));
         let (mut ways, mut expected) = (Vec::new(), Vec::new());
         for live in &self.live {
             for (wanted, mut world) in seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s)) {
@@ -174,7 +176,7 @@ impl Model {
                     continue;
                 }
                 if let Answer::Listed { token: Some(Token::Known(token)), .. } = answer
-                    && let Some(server) = request.server(part)
+                    && let Some(server) = listed
                 {
                     world.learn_token(server, token);
                 }
@@ -188,8 +190,8 @@ impl Model {
         }
         self.live = once(ways);
         self.is_lost |= self.live.len() > WAYS_MAX;
-        if let Answer::Listed { token: Some(Token::Known(token)), is_new: false } = answer
-            && let Some(server) = request.server(part)
+        if let (Answer::Listed { token: Some(Token::Known(token)), .. }, Some(server), true) =
+            (answer, listed, is_untold)
         {
             // The store may have had it before anybody was told.
             self.disk.iter_mut().for_each(|stored| Rc::make_mut(&mut stored.world).learn_token(server, token));

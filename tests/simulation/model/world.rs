@@ -334,6 +334,11 @@ impl World {
         }
     }
 
+    /// Whether a server has a token of which nobody was told.
+    pub(crate) fn is_untold(&self, server: u32) -> bool {
+        self.servers.get(&server).is_some_and(|server| server.token == Some(Token::Generated))
+    }
+
     /// The token that a server was given is told.
     pub(crate) fn learn_token(&mut self, server: u32, token: &Arc<str>) {
         let listed = self.servers.get_mut(&server).filter(|server| server.token == Some(Token::Generated));
