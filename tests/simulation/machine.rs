@@ -312,7 +312,7 @@ impl Machine {
             }
             self.model.is_ready(options, accepts, took, shown_ms, !self.is_mended)?;
             if self.counts().writes > before.writes {
-                self.model.wrote(took, true);
+                self.model.wrote(took);
             }
             self.ready_from_ms = took.1.boot_ms;
             let mends_ms = if self.is_mended { 0 } else { MENDS_MS + self.longest_step_ms };
@@ -414,7 +414,7 @@ impl Machine {
             }
             known.extend(self.model.live.iter().cloned());
         }
-        self.model.wrote(step.took, true);
+        self.model.wrote(step.took);
         for (asking, sight) in step.looks.seen.iter().map(|(index, sight, _)| (&step.looks.asking[*index], *sight)) {
             if !step.may_be_midway(asking, sight) && !known.iter().any(|live| live.may_see(asking, sight)) {
                 self.model.was_seen(asking, sight);

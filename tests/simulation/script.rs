@@ -85,7 +85,7 @@ fn run_on(machine: &mut Machine, at: &mut usize, case: &Case) -> Result<(), Stri
         return Err("no start on a new disk without a fault".into());
     }
     for (number, operation) in case.operations.iter().enumerate() {
-        if machine.is_over || machine.model.is_lost {
+        if machine.model.is_lost {
             break;
         }
         *at = number;

@@ -63,9 +63,14 @@ impl Control {
         exchange(&self.endpoint, self.request_bytes("DELETE", path, None))
     }
 
+    /// Registers server `id` under `token`, whatever the answer.
+    pub(crate) fn put_server(&self, id: u32, token: &str) -> Response {
+        self.put(&format!("/v1/servers/{id}"), &format!(r#"{{"token":"{token}"}}"#))
+    }
+
     /// Registers server `id` under `token`, which must be new.
     pub(crate) fn add_server(&self, id: u32, token: &str) {
-        let response = self.put(&format!("/v1/servers/{id}"), &format!(r#"{{"token":"{token}"}}"#));
+        let response = self.put_server(id, token);
         assert_eq!(response.status, 201, "{response:?}");
     }
 

@@ -6,7 +6,6 @@ use super::output::{NodeLine, NodeStanding, Output};
 use super::{NodeMachine, UnseenEntry};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreAnswer, StoreRefusal, StoreReply};
-use crate::cluster::wire::fact::Said;
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::{StoreQuestion, Terms};
 use crate::vote::id::ServerId;
@@ -170,18 +169,18 @@ impl NodeMachine {
         if pending.is_seen {
             return self.tell(caller, server, done, now_ms);
         }
-        let facts = pending.facts(server, &done);
-        let counts_already = self.is_over_another(caller, &facts, now_ms);
+        let (facts, is_cast) = (pending.facts(server, &done), pending.is_cast());
         let now = self.now_s(now_ms);
         let is_ahead = last.n > self.position.n;
-        let (are_shown, fresh) = self.join(now, |join| {
+        let ((counts_already, are_shown), fresh) = self.join(now, |join| {
+            let counts_already = is_cast && facts.iter().any(|said| join.has_another_vote(said));
             for said in &facts {
                 // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
                 if !(is_ahead && join.changes_listing(said)) {
                     join.take(said.clone());
                 }
             }
-            facts.iter().all(|said| join.has(said))
+            (counts_already, facts.iter().all(|said| join.has(said)))
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
@@ -201,18 +200,13 @@ impl NodeMachine {
         }
     }
 
-    /// Whether another vote counts for an address of a vote that was cast.
-    fn is_over_another(&mut self, caller: u64, facts: &[Said], now_ms: u64) -> bool {
-        let is_cast = self.pending.get(&caller).is_some_and(Pending::is_cast);
-        let now = self.now_s(now_ms);
-        is_cast && self.join(now, |join| facts.iter().any(|said| join.has_another_vote(said))).0
-    }
-
     /// Tells what the log has brought. Where another vote counts by now, the store had forgotten that one when it took this
     /// one: nobody is to be paid for both.
     fn tell(&mut self, caller: u64, server: Option<ServerId>, done: Done, now_ms: u64) {
-        let facts = self.pending.get(&caller).map(|pending| pending.facts(server, &done)).unwrap_or_default();
-        let is_over_another = self.is_over_another(caller, &facts, now_ms);
+        let cast = self.pending.get(&caller).filter(|pending| pending.is_cast());
+        let facts = cast.map(|pending| pending.facts(server, &done)).unwrap_or_default();
+        let now = self.now_s(now_ms);
+        let (is_over_another, _nothing) = self.join(now, |join| facts.iter().any(|said| join.has_another_vote(said)));
         let outcome = if is_over_another { ChangeOutcome::Silent } else { ChangeOutcome::Decided(server, done) };
         self.end(caller, outcome);
     }

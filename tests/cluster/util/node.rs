@@ -115,8 +115,7 @@ impl Node {
     pub(crate) fn add_servers(&self, count: u32) {
         for server in 1..=count {
             wait_until("a server is listed", || {
-                let (path, body) = (format!("/v1/servers/{server}"), format!(r#"{{"token":"token-{server}"}}"#));
-                let response = self.control().put(&path, &body);
+                let response = self.control().put_server(server, &format!("token-{server}"));
                 assert!(matches!(response.status, 200 | 201 | 503), "{response:?}");
                 response.status != 503
             });

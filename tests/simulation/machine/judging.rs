@@ -162,7 +162,10 @@ impl Machine {
         let (begin, end) = step.took;
         let has_written = self.counts().writes > step.before.writes;
         if has_written || step.answers.iter().flat_map(|(_, answers)| answers).any(Answer::is_commit) {
-            self.model.wrote(step.took, self.works());
+            if !self.works() {
+                self.model.tried_to_go_back(end.boot_ms);
+            }
+            self.model.wrote(step.took);
         }
         if !self.works() {
             return Ok(());

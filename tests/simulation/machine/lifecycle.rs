@@ -53,7 +53,10 @@ impl Machine {
             process.close();
             if is_ready && self.counts().writes > before.writes {
                 let took = (begin, self.clocks.reading());
-                self.model.wrote(took, self.works());
+                if !self.works() {
+                    self.model.tried_to_go_back(took.1.boot_ms);
+                }
+                self.model.wrote(took);
             }
         }
         let is_dead = self.disk.locked().is_dead();

@@ -144,14 +144,15 @@ impl Model {
         Ok(())
     }
 
+    /// What may be shown, as the change that goes back makes it.
+    fn gone_back(&self) -> Vec<Live> {
+        let back = self.live.iter().filter(|live| live.lines.goes_back().0);
+        back.flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s)).collect()
+    }
+
     /// The process has died: the change that goes back may have been made.
     pub(crate) fn may_have_gone_back(&mut self) {
-        let back: Vec<Live> = self
-            .live
-            .iter()
-            .filter(|live| live.lines.goes_back().0)
-            .flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s))
-            .collect();
+        let back = self.gone_back();
         self.live.extend(back);
     }
 
@@ -247,10 +248,7 @@ impl Model {
     // The store.
 
     /// Behind a step: what is stored now. Where nothing was acknowledged, the store may be as it was.
-    pub(crate) fn wrote(&mut self, took: (Reading, Reading), works: bool) {
-        if !works {
-            self.tried_to_go_back(took.1.boot_ms);
-        }
+    pub(crate) fn wrote(&mut self, took: (Reading, Reading)) {
         if self.has_committed {
             self.disk.clear();
         }
@@ -286,11 +284,10 @@ impl Model {
     }
 
     /// The change that goes back may have failed behind its write: it is stored, or not.
-    fn tried_to_go_back(&mut self, at_ms: i64) {
-        let back = self.live.iter().filter(|live| live.lines.goes_back().0);
-        let back = back.flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s));
+    pub(crate) fn tried_to_go_back(&mut self, at_ms: i64) {
+        let back = self.gone_back().into_iter();
         let back = back.map(|live| Stored { note: Some(live.lines.note()), world: live.world, at_ms });
-        self.disk = once(std::mem::take(&mut self.disk).into_iter().chain(back.collect::<Vec<_>>()));
+        self.disk = once(std::mem::take(&mut self.disk).into_iter().chain(back));
         self.is_lost |= self.disk.len() > WAYS_MAX;
     }
 
