@@ -220,9 +220,9 @@ impl Pending {
         is_vote(&self.change)
     }
 
-    /// Whether the store takes it only where no vote of its addresses counts.
-    pub(super) const fn is_cast(&self) -> bool {
-        matches!(self.change, WantedChange::Cast(..))
+    /// Whether no other vote of its addresses counts once the store has made it.
+    pub(super) const fn leaves_no_other_vote(&self) -> bool {
+        matches!(self.change, WantedChange::Cast(..) | WantedChange::Cancel(..))
     }
 
     /// The facts that follow from what the store did.

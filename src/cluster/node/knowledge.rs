@@ -145,10 +145,15 @@ impl<'k> Join<'k> {
         }
     }
 
-    /// Whether a fact is a vote of an address of which another vote counts.
+    /// Whether a fact is of a vote, or takes it away, while another vote of its address counts, which the fact does not take
+    /// away too.
     pub(super) fn has_another_vote(&self, said: &Said) -> bool {
-        let Fact::Vote(_, at, address) = said.fact else { return false };
-        self.held(Pair { server: said.server, address }).is_some_and(|held| held != at)
+        let held = |address| self.held(Pair { server: said.server, address });
+        match said.fact {
+            Fact::Vote(_, at, address) => held(address).is_some_and(|held| held != at),
+            Fact::VoteGone(at, address) => held(address).is_some_and(|held| held > at),
+            Fact::Listed(_) | Fact::ListingGone(_) => false,
+        }
     }
 
     /// Whether a fact lists a server anew or takes its listing away.

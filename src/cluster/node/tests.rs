@@ -453,3 +453,39 @@ fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
         assert_eq!(played.answers, [(1, outcome)]);
     }
 }
+
+/// Regression: a node that had not read yet how a server was removed and listed again cancelled an earlier vote, which another
+/// node had recorded since. It told the caller that the cooldown was over, and went on to show the vote of the former listing.
+#[test]
+fn a_cancellation_is_told_once_no_later_vote_counts() {
+    let earlier = UnixSeconds(at().0 - 9);
+    for is_brought in [true, false] {
+        let mut played = Played::following(vec![(VOTER, at())]);
+        played.beat(&[(10, 0)]);
+        played.node.change(1, WantedChange::Cancel(SERVER, VOTER), played.now_ms);
+        played.carry_out();
+        assert!(matches!(played.next(NodeLine::Votes), StoreQuestion::VoteOf(..)));
+        played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::VoteOf(Some(earlier)));
+        let StoreQuestion::Change(_, StoreCall::Cancel(VOTER, of), terms) = played.next(NodeLine::Votes) else {
+            panic!("no call")
+        };
+        assert_eq!(of, earlier);
+        let (removed, made) = (entry(2), Last { bits: terms.bits, ..entry(3) });
+        played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Cancelled(earlier), Some(made)));
+        assert!(played.answers.is_empty(), "{:?}", played.answers);
+        assert_eq!(played.voted_at(), Some(at()));
+
+        let gone = |fact| EntryFact::Other(Said { server: SERVER, fact });
+        let facts = if is_brought { vec![gone(Fact::ListingGone(record().listing))] } else { Vec::new() };
+        let removal = Entry { last: removed, before: entry(1).mark(), facts };
+        let cancellation =
+            Entry { last: made, before: removed.mark(), facts: vec![gone(Fact::VoteGone(earlier, VOTER))] };
+        played.next(NodeLine::Feed);
+        let log = vec![LogItem::Entry(removal), LogItem::Entry(cancellation)];
+        played.reply(NodeLine::Feed, None, StoreReply::Log(log));
+        // A vote that the store has forgotten counts here, and will be given back: the cooldown is not over.
+        let told = ChangeOutcome::Decided(Some(SERVER), Done::Cancelled(earlier));
+        let (outcome, shown) = if is_brought { (told, None) } else { (ChangeOutcome::Silent, Some(at())) };
+        assert_eq!((played.answers.as_slice(), played.voted_at()), (&[(1, outcome)][..], shown));
+    }
+}

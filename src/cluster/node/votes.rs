@@ -169,11 +169,11 @@ impl NodeMachine {
         if pending.is_seen {
             return self.tell(caller, server, done, now_ms);
         }
-        let (facts, is_cast) = (pending.facts(server, &done), pending.is_cast());
+        let (facts, is_only) = (pending.facts(server, &done), pending.leaves_no_other_vote());
         let now = self.now_s(now_ms);
         let is_ahead = last.n > self.position.n;
         let ((counts_already, are_shown), fresh) = self.join(now, |join| {
-            let counts_already = is_cast && facts.iter().any(|said| join.has_another_vote(said));
+            let counts_already = is_only && facts.iter().any(|said| join.has_another_vote(said));
             for said in &facts {
                 // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
                 if !(is_ahead && join.changes_listing(said)) {
@@ -184,7 +184,7 @@ impl NodeMachine {
         });
         if is_ahead {
             self.unseen.push(UnseenEntry { last, facts, is_shown: are_shown });
-            // The log says whether a vote that counts here was cancelled before this one, or forgotten.
+            // The log says whether another vote that counts here was taken away before this change, or forgotten.
             if are_shown && !counts_already {
                 self.end(caller, ChangeOutcome::Decided(server, done));
             } else if let Some(pending) = self.pending.get_mut(&caller) {
@@ -200,11 +200,11 @@ impl NodeMachine {
         }
     }
 
-    /// Tells what the log has brought. Where another vote counts by now, the store had forgotten that one when it took this
-    /// one: nobody is to be paid for both.
+    /// Tells what the log has brought. Where another vote counts by now, the store had forgotten that one when it made the
+    /// change: nobody is to be paid for both votes, and no cooldown is told as over that is shown.
     fn tell(&mut self, caller: u64, server: Option<ServerId>, done: Done, now_ms: u64) {
-        let cast = self.pending.get(&caller).filter(|pending| pending.is_cast());
-        let facts = cast.map(|pending| pending.facts(server, &done)).unwrap_or_default();
+        let only = self.pending.get(&caller).filter(|pending| pending.leaves_no_other_vote());
+        let facts = only.map(|pending| pending.facts(server, &done)).unwrap_or_default();
         let now = self.now_s(now_ms);
         let (is_over_another, _nothing) = self.join(now, |join| facts.iter().any(|said| join.has_another_vote(said)));
         let outcome = if is_over_another { ChangeOutcome::Silent } else { ChangeOutcome::Decided(server, done) };
