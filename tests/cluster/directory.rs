@@ -72,7 +72,7 @@ fn a_node_with_a_copied_directory_waits_for_the_original() {
 
     engine.kill();
     engine.put_back(&older);
-    far.set_delay(Duration::from_millis(50));
+    far.set_delays(Duration::from_millis(50), Duration::from_millis(50));
     engine.run();
     wait_until("the original gives back", || original.metric("vote_status_store_owed") > 0.5);
     let copy = Node::start_in(copied, &engine.url(), &[]);
@@ -91,6 +91,6 @@ fn a_node_with_a_copied_directory_waits_for_the_original() {
     }
     println!("{refusals} refusals in {:?}", since.elapsed());
     assert!(refusals > 0, "nothing was lost");
-    far.set_delay(Duration::ZERO);
+    far.set_delays(Duration::ZERO, Duration::ZERO);
     assert_eq!(settle(&mut engine.connect(), &[&original, &copy], "given back").votes.len(), LOST as usize + 1);
 }

@@ -2,17 +2,18 @@
 
 use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::Violation;
-use crate::cluster::checker::schedule::{Directory, Step};
-use crate::cluster::checker::world::{Place, World};
-use crate::cluster::util::engine::url;
+use crate::cluster::checker::schedule::{Directory, Step, Strain};
+use crate::cluster::checker::world::{Place, World, url_of_node};
+use crate::cluster::util::engine::add_documented_user;
 use crate::cluster::util::node::{Node, folder};
 use crate::cluster::util::oracle::{Truth, is_numbered};
 use crate::cluster::util::proxy::Mode;
-use crate::cluster::util::resp::Value;
+use crate::cluster::util::resp::{Redis, Value};
 use crate::util::time::now_unix;
 use crate::util::wait_until;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
+use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -20,6 +21,12 @@ use std::time::{Duration, Instant};
 const REPLICAS: &str = "min-replicas-to-write";
 /// Which keys a store drops that has no memory left.
 const POLICY: &str = "maxmemory-policy";
+/// Votes in the log.
+const LOG: &str = "vs:{0}:log";
+/// The log while it has another name.
+const AWAY: &str = "log-of-votes";
+/// How long a script of the store runs before others are told BUSY, in milliseconds.
+const BUSY_AFTER_MS: &str = "20";
 /// Every node that reaches the store has looked at its policy after this.
 const LOOKED_AFTER: Duration = Duration::from_millis(2_500);
 /// Between two looks while everything settles.
@@ -53,10 +60,17 @@ impl World {
                 self.primary.kill();
                 sleep(Duration::from_millis(*ms));
                 self.primary.run();
-                self.apply_settings();
+                self.set_up();
             }
-            Step::TrimLog => self.tell_store(&["XTRIM", "vs:{0}:log", "MAXLEN", "2"]),
-            Step::DropLog => self.tell_store(&["DEL", "vs:{0}:log"]),
+            Step::TrimLog => self.tell_store(&["XTRIM", LOG, "MAXLEN", "2"]),
+            Step::DropLog => self.tell_store(&["DEL", LOG]),
+            Step::DropEntries(count) => {
+                let newest = self.primary.connect().ask(&["XREVRANGE", LOG, "+", "-", "COUNT", &count.to_string()]);
+                for entry in newest.list() {
+                    self.tell_store(&["XDEL", LOG, entry.list()[0].text()]);
+                }
+            }
+            Step::DropFunctions => self.tell_store(&["FUNCTION", "FLUSH"]),
             Step::HoldReplica => {
                 self.replica.wait_until_as_far_as(self.primary.addr());
                 self.held_at = Some(self.model.moment());
@@ -70,9 +84,75 @@ impl World {
             Step::Evict => self.set(POLICY, "allkeys-lru"),
             Step::KeepKeys => self.set(POLICY, "noeviction"),
             Step::DropKeys => self.drop_keys(),
-            Step::Forbid(command) => self.tell_store(&["ACL", "SETUSER", "default", &format!("-{command}")]),
-            Step::Permit => self.tell_store(&["ACL", "SETUSER", "default", "+@all"]),
+            Step::Forbid(commands) => {
+                let rules: Vec<String> = commands.iter().map(|command| format!("-{command}")).collect();
+                let words = ["ACL", "SETUSER", "vote-status"].into_iter().chain(rules.iter().map(String::as_str));
+                self.tell_store(&words.collect::<Vec<&str>>());
+            }
+            Step::Permit => add_documented_user(&mut self.primary.connect()),
+            Step::Delay(node, delays_ms) => self.set_delays(*node, *delays_ms),
+            Step::Trickle(node) => self.set_road(*node, Mode::Trickle),
+            Step::HoleOneWay(node, way) => self.set_road(*node, Mode::HoleOneWay(*way)),
+            Step::CutReply(node) => {
+                self.roads[*node].0.cut_reply();
+                self.model.lost_node(*node, false);
+            }
+            Step::Clock(step_s) => {
+                let file =
+                    self.clock_file.as_ref().expect("a schedule whose clock steps has a store with such a clock");
+                let new = file.with_extension("new");
+                fs::write(&new, step_s.to_string()).expect("the step can be written");
+                fs::rename(&new, file).expect("the step can be put in place");
+            }
+            Step::Strain(strain) => self.strain(*strain),
+            Step::Relax => self.relax(),
             other => unreachable!("{other:?} is no fault"),
+        }
+    }
+
+    fn set_delays(&self, node: usize, delays_ms: [u64; 2]) {
+        let [there, back] = delays_ms.map(Duration::from_millis);
+        self.roads[node].0.set_delays(there, back);
+    }
+
+    fn strain(&mut self, strain: Strain) {
+        // No other connection may be let in until the strain is over.
+        let mut store = self.primary.connect();
+        match strain {
+            Strain::Busy => {
+                store.ask(&["CONFIG", "SET", "busy-reply-threshold", BUSY_AFTER_MS]);
+                store.send(&[&["EVAL", "while true do end", "0"]]).expect("the store listens");
+                let mut other = self.primary.connect();
+                wait_until("the script runs", || matches!(other.try_ask(&["PING"]), Ok(Value::Refused(_))));
+            }
+            Strain::Clients => {
+                store.ask(&["CONFIG", "SET", "maxclients", "1"]);
+                end_connections_of_nodes(&mut store);
+            }
+            Strain::Memory => drop(store.ask(&["CONFIG", "SET", "maxmemory", "1"])),
+            Strain::Swapped => drop(store.ask(&["SWAPDB", "0", "1"])),
+            // There may be none: an earlier fault has deleted it.
+            Strain::Renamed => drop(store.try_ask(&["RENAME", LOG, AWAY]).expect("the store answers")),
+            Strain::Password => {
+                store.ask(&["ACL", "SETUSER", "vote-status", "resetpass", ">another"]);
+                end_connections_of_nodes(&mut store);
+            }
+        }
+        self.strain = Some((strain, store));
+    }
+
+    fn relax(&mut self) {
+        let Some((strain, mut store)) = self.strain.take() else { return };
+        match strain {
+            Strain::Busy => {
+                self.primary.connect().ask(&["SCRIPT", "KILL"]);
+                store.read().expect("the script has ended");
+            }
+            Strain::Clients => drop(store.ask(&["CONFIG", "SET", "maxclients", "10000"])),
+            Strain::Memory => drop(store.ask(&["CONFIG", "SET", "maxmemory", "0"])),
+            Strain::Swapped => drop(store.ask(&["SWAPDB", "0", "1"])),
+            Strain::Renamed => drop(store.try_ask(&["RENAME", AWAY, LOG]).expect("the store answers")),
+            Strain::Password => drop(store.ask(&["ACL", "SETUSER", "vote-status", "resetpass", ">of-the-node"])),
         }
     }
 
@@ -95,6 +175,14 @@ impl World {
                 machine.connect().ask(&["CONFIG", "SET", name, value]);
             }
         }
+    }
+
+    /// What a machine that was started has to be told.
+    pub(super) fn set_up(&self) {
+        for machine in [&self.primary, &self.replica] {
+            add_documented_user(&mut machine.connect());
+        }
+        self.apply_settings();
     }
 
     fn drop_keys(&mut self) {
@@ -129,7 +217,7 @@ impl World {
         self.set_road(node, Mode::Pass);
         let kept = if directory == Directory::Kept { kept } else { folder() };
         let minutes = (self.cooldown_s / 60).to_string();
-        let store = url(self.roads[node].0.addr());
+        let store = url_of_node(&self.roads[node].0);
         self.places[node] = Some(Place::Running(Node::start_in(kept, &store, &["--cooldown-minutes", &minutes])));
     }
 
@@ -176,7 +264,7 @@ impl World {
         self.link.set(Mode::Pass);
         self.replica.kill();
         self.replica.run();
-        self.apply_settings();
+        self.set_up();
         let port = self.link.addr().port().to_string();
         self.replica.connect().ask(&["REPLICAOF", "127.0.0.1", &port]);
         self.replica.wait_for_link();
@@ -198,20 +286,21 @@ impl World {
         self.primary.put_back(&copy);
         self.model.forgotten_since(moment, &self.reaching());
         self.primary.run();
-        self.apply_settings();
         self.held_at = None;
         self.follow_primary();
     }
 
     /// Ends every fault, waits until everybody says the same, and asks whether that can be.
     pub(crate) fn settle(&mut self) -> Result<(), Violation> {
+        self.relax();
         self.link.set(Mode::Pass);
         self.held_at = None;
         self.saved = None;
-        self.tell_store(&["ACL", "SETUSER", "default", "+@all"]);
+        add_documented_user(&mut self.primary.connect());
         self.set(REPLICAS, "0");
         self.set(POLICY, "noeviction");
         for node in 0..NODES {
+            self.set_delays(node, [0, 0]);
             self.set_road(node, Mode::Pass);
             self.start(node, Directory::Kept);
         }
@@ -242,4 +331,8 @@ impl World {
             sleep(POLL);
         }
     }
+}
+
+fn end_connections_of_nodes(store: &mut Redis) {
+    store.ask(&["CLIENT", "KILL", "USER", "vote-status"]);
 }

@@ -6,6 +6,7 @@
 //! A failure prints the seed and the steps. `TEST_SEED=N` plays one seed, `VOTE_STATUS_TEST_CHECKER_S=N`
 //! plays new ones for so many seconds.
 
+mod failovers;
 mod faults;
 mod model;
 mod schedule;
@@ -15,7 +16,7 @@ use crate::util::ledger::{Pair, address};
 use crate::util::needs::has;
 use crate::util::random::Random;
 use schedule::Directory::{Empty, Kept};
-use schedule::{ADDRESSES, GOES, SERVERS, Step};
+use schedule::{ADDRESSES, GOES, SERVERS, Step, Strain};
 use std::fmt::Write;
 use std::time::{Duration, Instant};
 use world::World;
@@ -34,7 +35,9 @@ fn pairs() -> impl Iterator<Item = Pair> {
 
 /// Plays steps, and fails at the first answer that cannot be. Gives the program of the store, with its version.
 fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> String {
-    let mut world = World::new(cooldown_minutes, &["--appendfsync", "always"]);
+    let steps_s =
+        steps.iter().filter_map(|step| if let Step::Clock(step_s) = step { Some(step_s.abs()) } else { None });
+    let mut world = World::new(cooldown_minutes, steps_s.max().unwrap_or(0), &["--appendfsync", "always"]);
     let started_at = Instant::now();
     let mut played = String::new();
     for step in steps {
@@ -46,32 +49,73 @@ fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> String {
     world.store_version()
 }
 
+/// The seeds of a checker: the one of the short run, the given one, or new ones until the time is over.
+pub(crate) struct Seeds {
+    seeds: Random,
+    given: bool,
+    until: Option<Instant>,
+    rounds: usize,
+}
+
+impl Seeds {
+    pub(crate) fn from_environment() -> Seeds {
+        let given = std::env::var_os("TEST_SEED").is_some();
+        let until = std::env::var("VOTE_STATUS_TEST_CHECKER_S").ok().map(|seconds| {
+            Instant::now() + Duration::from_secs(seconds.parse().expect("VOTE_STATUS_TEST_CHECKER_S is a number"))
+        });
+        // The short run is the same each time: what is new is looked for when somebody looks on.
+        let seeds = if given || until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
+        Seeds { seeds, given, until, rounds: 0 }
+    }
+
+    /// What a failure of the next round says, and its chance; `None` where enough were played.
+    pub(crate) fn next(&mut self) -> Option<(String, Random)> {
+        let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
+        if self.rounds > 0 && (self.given || is_over(self.until)) {
+            return None;
+        }
+        if self.given {
+            return Some(("the given seed".to_owned(), self.seeds.clone()));
+        }
+        let seed = self.seeds.next();
+        Some((format!("TEST_SEED={seed}"), Random::seeded(seed)))
+    }
+
+    /// A round on this is over, and broke nothing.
+    pub(crate) fn played(&mut self, what: &str) {
+        self.rounds += 1;
+        println!("{what}: {} rounds", self.rounds);
+    }
+}
+
 #[test]
 fn random_faults_break_no_promise() {
+    if !has(&["redis-server", "cc"]) {
+        return;
+    }
+    let mut seeds = Seeds::from_environment();
+    while let Some((what, mut random)) = seeds.next() {
+        let (cooldown_minutes, steps) = schedule::random(&mut random, STEPS);
+        let store = play(&what, cooldown_minutes, &steps);
+        seeds.played(&store);
+    }
+}
+
+/// A strain that nobody notices would be a fault that is not staged.
+#[test]
+fn votes_are_refused_under_each_strain_and_taken_after_it() {
     if !has(&["redis-server"]) {
         return;
     }
-    let given = std::env::var_os("TEST_SEED").is_some();
-    let until = std::env::var("VOTE_STATUS_TEST_CHECKER_S").ok().map(|seconds| {
-        Instant::now() + Duration::from_secs(seconds.parse().expect("VOTE_STATUS_TEST_CHECKER_S is a number"))
-    });
-    // The short run is the same each time: what is new is looked for when somebody looks on.
-    let mut seeds = if until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
-    let mut rounds = 0;
-    loop {
-        let seed = seeds.next();
-        let mut random = if given { Random::from_environment() } else { Random::seeded(seed) };
-        // A short one ends votes while it runs, the usual one keeps them.
-        let cooldown_minutes = *random.pick(&[1, 90]);
-        let steps = schedule::random(&mut random, STEPS);
-        let what = if given { "the given seed".to_owned() } else { format!("TEST_SEED={seed}") };
-        let store = play(&what, cooldown_minutes, &steps);
-        rounds += 1;
-        println!("{store}: {rounds} rounds");
-        if given || until.is_none_or(|until| Instant::now() >= until) {
-            break;
-        }
+    let mut steps = Vec::new();
+    // Votes go on without the log that was there.
+    let strains = [Strain::Busy, Strain::Clients, Strain::Memory, Strain::Password, Strain::Swapped];
+    for (number, strain) in (1..).zip(strains) {
+        let pair = (1, address(number));
+        steps.extend([Step::Strain(strain), Step::ExpectRefused(0, pair), Step::ExpectRefused(1, pair), Step::Relax]);
+        steps.extend([Step::VoteUntilAnswered(0, pair), Step::Settle]);
     }
+    play("strains", 90, &steps);
 }
 
 /// What was found by hand before there was a checker, each as the steps that showed it.
@@ -112,7 +156,7 @@ mod found {
     fn a_vote_is_whole_or_not_at_all_where_rights_are_missing() {
         let mut steps = Vec::new();
         for (pair, command) in some_pairs().into_iter().zip(["zadd", "xadd", "pexpire", "zremrangebyscore"]) {
-            steps.extend([Step::Forbid(command), Step::Vote(0, pair), Step::Pause(300)]);
+            steps.extend([Step::Forbid(vec![command]), Step::Vote(0, pair), Step::Pause(300)]);
             steps.extend((0..NODES).map(|node| Step::Ask(node, pair)));
             steps.extend([Step::Permit, Step::Settle]);
         }

@@ -10,15 +10,16 @@ use crate::util::ledger::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds.
+/// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds. Where the clock of the
+/// store steps, by its steps more.
 const SLACK_S: i64 = 2;
 
 /// A vote is stamped this far ahead at most, in seconds.
 const AHEAD_MAX_S: i64 = 5;
 
-/// The store does what had no answer within this time, or never: a node says with each call until when it
-/// waits, in seconds.
-const DONE_WITHIN_S: i64 = 5;
+/// The store does what had no answer within this time and [`SLACK_S`], or never: a node says with each call until when
+/// it waits, in seconds.
+const DONE_WITHIN_S: i64 = 3;
 
 /// What was found that cannot be.
 pub(crate) type Violation = String;
@@ -27,6 +28,7 @@ pub(crate) type Violation = String;
 #[derive(Debug)]
 pub(crate) struct Model {
     cooldown_s: i64,
+    slack_s: i64,
     pairs: BTreeMap<Pair, State>,
     /// Servers whose removal had no answer, and until when it may come.
     removed_until: BTreeMap<u32, i64>,
@@ -74,10 +76,11 @@ pub(crate) enum Claim {
 }
 
 impl Model {
-    /// Of no votes yet.
-    pub(crate) fn new(cooldown_s: i64) -> Model {
+    /// Of no votes yet. The clock of the store will be so far from the machine's at most, in seconds.
+    pub(crate) fn new(cooldown_s: i64, clock_max_s: i64) -> Model {
         Model {
             cooldown_s,
+            slack_s: SLACK_S + 2 * clock_max_s,
             pairs: BTreeMap::new(),
             removed_until: BTreeMap::new(),
             was_removed: BTreeSet::new(),
@@ -110,8 +113,9 @@ impl Model {
 
     /// A cancellation had no answer, or one that says that nobody knows.
     pub(crate) fn cancellation_unanswered(&mut self, pair: Pair, now: i64) {
+        let goes_until = now + DONE_WITHIN_S + self.slack_s;
         let state = self.pairs.entry(pair).or_default();
-        (state.is_doubtful, state.was_unsure, state.goes_until) = (true, true, now + DONE_WITHIN_S);
+        (state.is_doubtful, state.was_unsure, state.goes_until) = (true, true, goes_until);
     }
 
     /// A vote of these was answered 201, to a request that was under way meanwhile.
@@ -126,14 +130,14 @@ impl Model {
         // After a cancellation a vote is of a later second than the one before, also where that is ahead.
         let told = pairs.iter().filter_map(|pair| self.pairs.get(pair)?.told.last());
         let latest = told.fold(now, |latest, told| latest.max(told + 1));
-        if voted_at > latest + SLACK_S || voted_at < sent - SLACK_S {
+        if voted_at > latest + self.slack_s || voted_at < sent - self.slack_s {
             return Err(format!(
                 "the vote of {pairs:?} was given at {voted_at}, and the request was answered from {sent} to {now}"
             ));
         }
         for pair in pairs {
             let state = self.pairs.entry(*pair).or_default();
-            let is_live = |live: &i64| !state.is_doubtful && now < live + self.cooldown_s - SLACK_S;
+            let is_live = |live: &i64| !state.is_doubtful && now < live + self.cooldown_s - self.slack_s;
             if let Some(live) = state.live.filter(is_live) {
                 return Err(format!("{pair:?} was recorded twice: at {live} and at {voted_at}"));
             }
@@ -189,7 +193,7 @@ impl Model {
 
     /// A vote of these was answered 409: one of them is in cooldown.
     pub(crate) fn refused(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
-        let ends_s = self.cooldown_s + SLACK_S;
+        let ends_s = self.cooldown_s + self.slack_s;
         let is_cooling = |state: &State| state.live.is_some_and(|live| now < live + ends_s);
         let is_possible = |state: &State| state.is_doubtful || state.may_come || is_cooling(state);
         if pairs.iter().any(|pair| self.pairs.get(pair).is_some_and(is_possible)) {
@@ -204,7 +208,7 @@ impl Model {
         let server = pairs[0].0;
         let was_removed = self.was_removed.contains(&server);
         let mut latest = self.pairs.iter().filter(|(pair, _)| pairs.contains(pair) || was_removed && pair.0 == server);
-        let is_ahead = |state: &State| state.told.last().is_some_and(|told| *told >= now + AHEAD_MAX_S - SLACK_S);
+        let is_ahead = |state: &State| state.told.last().is_some_and(|told| *told >= now + AHEAD_MAX_S - self.slack_s);
         if latest.any(|(_, state)| is_ahead(state) || state.may_come || state.is_doubtful) {
             return Ok(());
         }
@@ -216,8 +220,8 @@ impl Model {
         let cooldown_s = self.cooldown_s;
         let state = self.pairs.entry(pair).or_default();
         let left_s = state.live.map_or(i64::MIN, |live| live + cooldown_s - now);
-        let is_possible =
-            state.is_doubtful || if was_there { left_s > -SLACK_S || state.may_come } else { left_s < SLACK_S };
+        let is_possible = state.is_doubtful
+            || if was_there { left_s > -self.slack_s || state.may_come } else { left_s < self.slack_s };
         if !is_possible {
             return Err(format!("the vote of {pair:?} was there: {was_there}, and it has {left_s} s left"));
         }
@@ -235,7 +239,7 @@ impl Model {
         self.acknowledged += 1;
         self.was_removed.insert(server);
         if by.is_none() {
-            self.removed_until.insert(server, now + DONE_WITHIN_S);
+            self.removed_until.insert(server, now + DONE_WITHIN_S + self.slack_s);
         }
         for (_, state) in self.pairs.iter_mut().filter(|((of, _), _)| *of == server) {
             match by {
@@ -275,7 +279,7 @@ impl Model {
         let Some(state) = self.pairs.get(&pair).filter(|state| state.was_tried) else { return Claim::NeverVoted };
         match state.live {
             _ if state.is_doubtful => Claim::Nothing,
-            Some(live) if state.holders.contains(&node) && now < live + self.cooldown_s - SLACK_S => {
+            Some(live) if state.holders.contains(&node) && now < live + self.cooldown_s - self.slack_s => {
                 Claim::Cooling(live)
             }
             _ => Claim::Nothing,
@@ -291,7 +295,7 @@ impl Model {
             let left_s = state.live.map_or(i64::MIN, |live| live + self.cooldown_s - now);
             let expected = state.live.filter(|_| left_s > 0);
             let has_come = state.may_come && expected.is_none();
-            if !state.is_doubtful && !has_come && left_s.saturating_abs() > SLACK_S && found != expected {
+            if !state.is_doubtful && !has_come && left_s.saturating_abs() > self.slack_s && found != expected {
                 wrong.push(format!("{pair:?}: the store has {found:?}, and it must be {expected:?}"));
             }
             (state.is_doubtful, state.may_come, state.is_forgotten) = (false, false, false);
@@ -328,7 +332,7 @@ mod tests {
     const NOW: i64 = 1_000_000;
 
     fn model() -> (Model, Pair) {
-        let (mut model, pair) = (Model::new(60), (1, address(1)));
+        let (mut model, pair) = (Model::new(60, 0), (1, address(1)));
         model.sent(pair);
         (model, pair)
     }

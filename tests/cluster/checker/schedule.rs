@@ -2,6 +2,7 @@
 //! written down for a fault that was seen once. Nothing here touches a process or a socket.
 
 use crate::cluster::checker::NODES;
+use crate::cluster::util::proxy::Way;
 use crate::util::ledger::{Pair, address};
 use crate::util::random::Random;
 
@@ -18,9 +19,37 @@ pub(crate) const CROWD: u32 = 40;
 /// Crowds begin at one of so many addresses.
 const CROWDS: u32 = 4_000;
 /// Places of a step that ends a fault, or that needs another one before it.
-const OFTEN: usize = 16;
-/// Commands that the functions of the store call, one of which a user's rights may lack.
-const COMMANDS: [&str; 4] = ["zadd", "xadd", "zrem", "pexpire"];
+const OFTEN: usize = 40;
+/// The clock of the store is so far from the machine's at most, either way, in seconds.
+const CLOCK_MAX_S: i64 = 40;
+/// Of so many pauses of a node or of the store, one lasts a minute.
+const MINUTES: usize = 12;
+/// Commands of the nodes' user, which its rights may lack.
+const COMMANDS: [&str; 23] = [
+    "zadd",
+    "xadd",
+    "zrem",
+    "pexpire",
+    "hset",
+    "hdel",
+    "hget",
+    "hmget",
+    "hgetall",
+    "hscan",
+    "xread",
+    "xrevrange",
+    "zscore",
+    "zrange",
+    "zrangebyscore",
+    "zremrangebyscore",
+    "exists",
+    "time",
+    "info",
+    "fcall",
+    "fcall_ro",
+    "function|list",
+    "function|load",
+];
 
 /// One step. Nodes are named by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,10 +124,45 @@ pub(crate) enum Step {
     DropKeys,
     /// It may not any more.
     KeepKeys,
-    /// The nodes' user may not run this command.
-    Forbid(&'static str),
-    /// It may run all again.
+    /// The nodes' user may not run these commands.
+    Forbid(Vec<&'static str>),
+    /// It has its documented rights again.
     Permit,
+    /// What a node says to the store takes so long, and what it hears, in milliseconds.
+    Delay(usize, [u64; 2]),
+    /// A node hears the store byte by byte.
+    Trickle(usize),
+    /// What goes one way between a node and the store gets lost.
+    HoleOneWay(usize, Way),
+    /// The next reply to a node ends in its middle, and the connection with it.
+    CutReply(usize),
+    /// The last entries of the log are removed, so many of them.
+    DropEntries(usize),
+    /// The functions are removed.
+    DropFunctions,
+    /// The clock of the store is so far from the machine's from now on, in seconds.
+    Clock(i64),
+    /// The store is under strain from now on.
+    Strain(Strain),
+    /// It is under strain no longer.
+    Relax,
+}
+
+/// What the whole store suffers for a while, in which no other fault begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Strain {
+    /// A script runs: everybody else is told BUSY.
+    Busy,
+    /// The connections of the nodes end, and no new one is let in.
+    Clients,
+    /// There is no memory for a write.
+    Memory,
+    /// An empty database is in place of the one of the votes.
+    Swapped,
+    /// The log has another name.
+    Renamed,
+    /// The nodes' password is another one, and their connections end.
+    Password,
 }
 
 /// What a node is started with.
@@ -113,6 +177,8 @@ pub(crate) enum Directory {
 /// What the steps so far have done to nodes and store, as far as the choice of the next one needs it.
 #[derive(Clone, Debug, Default)]
 struct Shape {
+    /// The clock of the store steps, and the store forgets nothing: what both together do is not promised.
+    steps_clock: bool,
     killed: [bool; NODES],
     away: [bool; NODES],
     is_replica_held: bool,
@@ -125,10 +191,12 @@ struct Shape {
 impl Shape {
     fn note(&mut self, step: &Step) {
         match *step {
-            Step::Settle => *self = Self::default(),
+            Step::Settle => *self = Self { steps_clock: self.steps_clock, ..Self::default() },
             Step::Kill(node) => self.killed[node] = true,
             Step::Start(node, _) => self.killed[node] = false,
-            Step::Cut(node) | Step::Hole(node) => self.away[node] = true,
+            Step::Cut(node) | Step::Hole(node) | Step::Trickle(node) | Step::HoleOneWay(node, _) => {
+                self.away[node] = true;
+            }
             Step::Open(node) => self.away[node] = false,
             Step::HoldReplica => self.is_replica_held = true,
             Step::Promote(node) | Step::Restore(node) => {
@@ -153,22 +221,53 @@ impl Shape {
     }
 }
 
-/// `count` steps that follow from the stream of numbers, and a last one that settles.
-pub(crate) fn random(random: &mut Random, count: usize) -> Vec<Step> {
-    let mut shape = Shape::default();
+/// A cooldown in minutes, `count` steps that follow from the stream of numbers, and a last one that settles.
+pub(crate) fn random(random: &mut Random, count: usize) -> (u32, Vec<Step>) {
+    let steps_clock = random.below(4) == 0;
+    // A short one ends votes while it runs, the usual one keeps them.
+    let cooldown_minutes = if steps_clock { 90 } else { *random.pick(&[1, 90]) };
+    let mut shape = Shape { steps_clock, ..Shape::default() };
     let mut steps = Vec::new();
     while steps.len() < count {
         let next = match random.below(100) {
             0..=64 => operation(random, &shape),
             65..=71 => vec![Step::Pause(10 + random.below(400) as u64)],
-            72..=92 => vec![fault(random, &shape)],
+            72..=88 => vec![fault(random, &shape)],
+            89..=92 => strain(random, &shape),
             _ => vec![Step::Settle],
         };
         next.iter().for_each(|step| shape.note(step));
         steps.extend(next);
     }
     steps.push(Step::Settle);
+    (cooldown_minutes, steps)
+}
+
+/// Strain for as long as a few operations take.
+fn strain(random: &mut Random, shape: &Shape) -> Vec<Step> {
+    let mut strains = vec![Strain::Busy, Strain::Clients, Strain::Password];
+    // Both are writes.
+    if !shape.refuses_writes {
+        strains.extend([Strain::Swapped, Strain::Renamed]);
+    }
+    // Without memory, a store that may drop keys drops all of them: that is another fault.
+    if !shape.may_evict {
+        strains.push(Strain::Memory);
+    }
+    let mut steps = vec![Step::Strain(*random.pick(&strains))];
+    for _ in 0..1 + random.below(6) {
+        steps.extend(operation(random, shape));
+        if random.below(3) == 0 {
+            steps.push(Step::Pause(10 + random.below(1_500) as u64));
+        }
+    }
+    steps.push(Step::Relax);
     steps
+}
+
+/// How long a pause lasts that is below `below_ms` but for the rare one.
+fn pause_ms(random: &mut Random, below_ms: usize) -> u64 {
+    if random.below(MINUTES) == 0 { 60_000 } else { 100 + random.below(below_ms) as u64 }
 }
 
 fn operation(random: &mut Random, shape: &Shape) -> Vec<Step> {
@@ -214,10 +313,12 @@ fn some_number(random: &mut Random) -> u32 {
 
 fn fault(random: &mut Random, shape: &Shape) -> Step {
     let mut steps = vec![
-        Step::FreezeStore(100 + random.below(1_500) as u64),
+        Step::FreezeStore(pause_ms(random, 1_500)),
         Step::RestartStore(random.below(800) as u64),
         Step::TrimLog,
         Step::DropLog,
+        Step::DropEntries(1 + random.below(4)),
+        Step::DropFunctions,
     ];
     let alive: Vec<usize> = (0..NODES).filter(|node| !shape.killed[*node]).collect();
     for node in 0..NODES {
@@ -226,8 +327,11 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
             (true, _) => steps.extend([Step::Start(node, directory), Step::Start(node, directory)]),
             (false, true) => steps.extend([Step::Open(node), Step::Open(node)]),
             (false, false) => {
-                steps.extend([Step::Cut(node), Step::Hole(node)]);
-                steps.push(Step::FreezeNode(node, 100 + random.below(2_500) as u64));
+                let way = *random.pick(&[Way::There, Way::Back]);
+                steps.extend([Step::Cut(node), Step::Hole(node), Step::Trickle(node), Step::HoleOneWay(node, way)]);
+                steps.push(Step::FreezeNode(node, pause_ms(random, 2_500)));
+                let delays_ms = [(); 2].map(|()| *random.pick(&[0, 0, 30, 150, 700]));
+                steps.extend([Step::CutReply(node), Step::Delay(node, delays_ms)]);
             }
         }
         if !shape.killed[node] && alive.len() > 1 {
@@ -243,41 +347,45 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
         let hang_up = Step::HangUp { stopped: alive[stopped], other: alive[other], pair, ms };
         steps.extend([hang_up.clone(), hang_up]);
     }
-    let taken_along = (alive.len() > 1 && random.below(2) == 0).then(|| *random.pick(&alive));
-    steps.push(if shape.is_replica_held { Step::Promote(taken_along) } else { Step::HoldReplica });
-    steps.push(Step::Promote(None));
     // What ends a fault, or needs another one before it, is drawn as often as what can come at any moment only where it
     // has more places here.
     let mut add = |places, step: Step| steps.extend(vec![step; places]);
-    // A replica that hears nothing would be told everything by the store that is put back.
-    match (shape.is_replica_held, shape.is_saved) {
-        (true, _) => {}
-        (false, true) => add(OFTEN, Step::Restore(taken_along)),
-        (false, false) => add(2, Step::Save),
+    if shape.steps_clock {
+        add(OFTEN, Step::Clock(random.below(1 + 2 * CLOCK_MAX_S as usize) as i64 - CLOCK_MAX_S));
+    } else {
+        let taken_along = (alive.len() > 1 && random.below(2) == 0).then(|| *random.pick(&alive));
+        add(4, if shape.is_replica_held { Step::Promote(taken_along) } else { Step::HoldReplica });
+        add(3, Step::Promote(None));
+        add(2, Step::DropKeys);
+        // A replica that hears nothing would be told everything by the store that is put back.
+        match (shape.is_replica_held, shape.is_saved) {
+            (true, _) => {}
+            (false, true) => add(OFTEN, Step::Restore(taken_along)),
+            (false, false) => add(6, Step::Save),
+        }
     }
     if shape.refuses_writes {
         add(OFTEN, Step::TakeWrites)
     } else {
-        add(1, Step::RefuseWrites)
+        add(4, Step::RefuseWrites)
     }
     if shape.may_evict {
         add(OFTEN, Step::KeepKeys)
     } else {
-        add(1, Step::Evict)
+        add(4, Step::Evict)
     }
     if shape.is_forbidden {
         add(OFTEN, Step::Permit);
     } else {
-        add(1, Step::Forbid(COMMANDS[random.below(COMMANDS.len())]));
+        add(4, Step::Forbid((0..1 + random.below(3)).map(|_| *random.pick(&COMMANDS)).collect()));
     }
-    add(1, Step::DropKeys);
     random.pick(&steps).clone()
 }
 
 /// Every fifth schedule or more has each of them.
 #[test]
 fn what_needs_another_fault_before_it_is_drawn_as_well() {
-    let steps: Vec<Step> = (0..200).flat_map(|seed| random(&mut Random::seeded(seed), 80)).collect();
+    let steps: Vec<Step> = (0..200).flat_map(|seed| random(&mut Random::seeded(seed), 80).1).collect();
     let count = |is_it: fn(&Step) -> bool| steps.iter().filter(|step| is_it(step)).count();
     let counts = [
         count(|step| matches!(step, Step::Restore(_))),
@@ -285,6 +393,8 @@ fn what_needs_another_fault_before_it_is_drawn_as_well() {
         count(|step| matches!(step, Step::KeepKeys)),
         count(|step| matches!(step, Step::Permit)),
         count(|step| matches!(step, Step::Promote(_))),
+        count(|step| matches!(step, Step::Clock(_))),
+        count(|step| matches!(step, Step::Strain(_))),
     ];
     assert!(counts.iter().all(|count| *count >= 40), "{counts:?}");
 }

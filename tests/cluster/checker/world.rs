@@ -3,12 +3,13 @@
 
 use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::{Claim, Model, Violation};
-use crate::cluster::checker::schedule::{CROWD, GOES, SERVERS, Step};
-use crate::cluster::util::engine::{Engine, url};
+use crate::cluster::checker::schedule::{CROWD, GOES, SERVERS, Step, Strain};
+use crate::cluster::clock::give_clock;
+use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::{body, voted_at};
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::proxy::{Mode, Proxy};
-use crate::cluster::util::resp::Value;
+use crate::cluster::util::resp::{Redis, Value};
 use crate::util::client::{Client, get};
 use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::response::Response;
@@ -17,6 +18,7 @@ use crate::util::{DEADLINE, wait_until};
 use rustix::process::Signal;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
@@ -47,6 +49,12 @@ pub(crate) struct World {
     pub(super) held_at: Option<u64>,
     /// What both machines of the store are told beside their arguments, until they are told otherwise.
     pub(super) settings: BTreeMap<&'static str, &'static str>,
+    /// What the store is under, and the connection that ends it.
+    pub(super) strain: Option<(Strain, Redis)>,
+    /// Where the clock of the store reads how far it is from the machine's, if that changes.
+    pub(super) clock_file: Option<PathBuf>,
+    /// How far that is at most, in seconds.
+    clock_max_s: i64,
     pub(super) cooldown_s: i64,
     pub(super) model: Model,
     /// Pairs of all crowds.
@@ -54,9 +62,12 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Everything up, three servers listed, and nobody has voted. The cooldown is in minutes.
-    pub(crate) fn new(cooldown_minutes: u32, args: &[&str]) -> World {
-        let primary = Engine::start(args);
+    /// Everything up, three servers listed, and nobody has voted. The cooldown is in minutes; the clock of the store will
+    /// be so far from the machine's at most, in seconds.
+    pub(crate) fn new(cooldown_minutes: u32, clock_max_s: i64, args: &[&str]) -> World {
+        let mut primary = Engine::stopped(args);
+        let clock_file = (clock_max_s > 0).then(|| give_clock(&mut primary, 0));
+        primary.run();
         let minutes = cooldown_minutes.to_string();
         // A busy machine may take longer than this waits for a store.
         let init = ["cluster", "init", "--store", &primary.url(), "--cooldown-minutes", &minutes];
@@ -64,23 +75,26 @@ impl World {
         let link = Proxy::to(primary.addr());
         let replica = Engine::replica_of(link.addr(), args);
         let roads: Vec<(Proxy, Mode)> = (0..NODES).map(|_| (Proxy::to(primary.addr()), Mode::Pass)).collect();
-        let start = |(road, _): &(Proxy, Mode)| Node::start(&url(road.addr()), &["--cooldown-minutes", &minutes]);
-        let places: Vec<_> = roads.iter().map(|road| Some(Place::Running(start(road)))).collect();
         let cooldown_s = i64::from(cooldown_minutes) * 60;
-        let (saved, held_at, model) = (None, None, Model::new(cooldown_s));
         let mut world = World {
             primary,
             replica,
             link,
             roads,
-            places,
-            saved,
-            held_at,
+            places: Vec::new(),
+            saved: None,
+            held_at: None,
             settings: BTreeMap::new(),
+            strain: None,
+            clock_file,
+            clock_max_s,
             cooldown_s,
-            model,
+            model: Model::new(cooldown_s, clock_max_s),
             crowds: Vec::new(),
         };
+        world.set_up();
+        let start = |(road, _): &(Proxy, Mode)| Node::start(&url_of_node(road), &["--cooldown-minutes", &minutes]);
+        world.places = world.roads.iter().map(|road| Some(Place::Running(start(road)))).collect();
         let first = world.node(0).expect("it runs").control();
         for server in 1..=SERVERS {
             let (path, token) = (format!("/v1/servers/{server}"), format!(r#"{{"token":"token-{server}"}}"#));
@@ -244,7 +258,8 @@ impl World {
     }
 
     fn record(&mut self, node: usize, pair: Pair, age_s: i64) -> Result<(), Violation> {
-        let sent = now_unix() - age_s;
+        // In the past by the clock of the store as well.
+        let sent = now_unix() - self.clock_max_s - age_s;
         let body = format!(r#"{{"server_id":{},"ip":"{}","voted_at":{sent}}}"#, pair.0, pair.1);
         let Some(response) = self.send(node, &[pair], "/v1/votes?mode=record", &body) else { return Ok(()) };
         match response.status {
@@ -398,4 +413,9 @@ fn is_in_doubt(response: &Response) -> bool {
     let json = response.json();
     assert_eq!(json["error"], "store_unavailable", "{response:?}");
     json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not"))
+}
+
+/// The address of the store at the end of this road, for the user of the documentation.
+pub(super) fn url_of_node(road: &Proxy) -> String {
+    format!("redis://vote-status:of-the-node@{}", road.addr())
 }

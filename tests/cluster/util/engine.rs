@@ -262,12 +262,12 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Makes the user of the documentation, by its line there, with the password `of-the-node`.
+/// Makes the user of the documentation, by its line there, with the password `of-the-node` and no rights of before.
 pub(crate) fn add_documented_user(redis: &mut Redis) {
     let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
     let rules = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));
     let rules = rules.expect("the documentation has the user").split_whitespace();
-    let mut words = vec!["ACL", "SETUSER", "vote-status", "on"];
+    let mut words = vec!["ACL", "SETUSER", "vote-status", "reset", "on"];
     words.extend(rules.map(|rule| if rule.starts_with('>') { ">of-the-node" } else { rule }));
     redis.ask(&words);
 }

@@ -1,6 +1,7 @@
 //! A TCP proxy in this process, in place of a bad network: it passes, it holds every byte back (a
-//! hole: the peers see silence), it cuts (connections end, new ones end at once), or replies trickle. It can be
-//! long, so that what passes takes its time, and forget connections that are idle. Knows bytes only.
+//! hole: the peers see silence), of both ways or of one, it cuts (connections end, new ones end at once), or replies
+//! trickle. It can be long, so that what passes takes its time, forget connections that are idle, and end one in the middle
+//! of a reply. Knows bytes only.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -14,6 +15,13 @@ const POLL: Duration = Duration::from_millis(1);
 /// Between two bytes that trickle: less than a reader waits that has a deadline for each read.
 const TRICKLE: Duration = Duration::from_millis(900);
 
+/// Which way bytes go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    There,
+    Back,
+}
+
 /// What happens to the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
@@ -22,6 +30,8 @@ pub(crate) enum Mode {
     /// They wait, as in a network that loses every packet for a while. New connections are taken
     /// and hear nothing.
     Hole,
+    /// The same, of one way alone.
+    HoleOneWay(Way),
     /// What the other side answers comes byte by byte.
     Trickle,
     /// Connections end, now and at once when new.
@@ -50,10 +60,12 @@ struct State {
     /// Where the next connections go, one each; the last one stays.
     to: VecDeque<SocketAddr>,
     mode: Mode,
-    /// What bytes take from one end to the other.
-    delay: Duration,
+    /// What bytes take there and back.
+    delays: [Duration; 2],
     /// A connection on which nothing passed for so long is forgotten: what comes on it is swallowed.
     idle_max: Option<Duration>,
+    /// The next reply is passed in part, and its connection ends.
+    cuts_reply: bool,
     /// Both ends of every connection that was not seen to end.
     open: Vec<TcpStream>,
 }
@@ -65,8 +77,14 @@ impl Proxy {
         // A thread that waits for a connection could not be told that it is over.
         listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
-        let (delay, idle_max) = (Duration::ZERO, None);
-        let state = Mutex::new(State { to: [to].into(), mode: Mode::Pass, delay, idle_max, open: Vec::new() });
+        let state = Mutex::new(State {
+            to: [to].into(),
+            mode: Mode::Pass,
+            delays: [Duration::ZERO; 2],
+            idle_max: None,
+            cuts_reply: false,
+            open: Vec::new(),
+        });
         let line = Arc::new(Line { state, changed: Condvar::new() });
         let accepting = spawn({
             let line = Arc::clone(&line);
@@ -90,9 +108,14 @@ impl Proxy {
         self.line.lock().to = to.iter().copied().collect();
     }
 
-    /// Bytes take so long one way from now on.
-    pub(crate) fn set_delay(&self, delay: Duration) {
-        self.line.lock().delay = delay;
+    /// Bytes take so long there and so long back from now on.
+    pub(crate) fn set_delays(&self, there: Duration, back: Duration) {
+        self.line.lock().delays = [there, back];
+    }
+
+    /// The next reply ends in its middle, and its connection with it.
+    pub(crate) fn cut_reply(&self) {
+        self.line.lock().cuts_reply = true;
     }
 
     /// Connections that are idle for so long are forgotten from now on.
@@ -120,13 +143,6 @@ impl Proxy {
 struct Track {
     passed_at: Instant,
     is_forgotten: bool,
-}
-
-/// Which way bytes go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    There,
-    Back,
 }
 
 impl State {
@@ -158,7 +174,7 @@ impl Line {
             match (mode, listener.accept()) {
                 (Mode::Over, _) => return,
                 (Mode::Cut, Ok(_)) => {}
-                (Mode::Pass | Mode::Hole | Mode::Trickle, Ok((client, _))) => {
+                (_, Ok((client, _))) => {
                     let line = Arc::clone(self);
                     spawn(move || line.join(client));
                 }
@@ -169,7 +185,7 @@ impl Line {
 
     /// Joins a client to the other side, once that may be reached.
     fn join(self: &Arc<Line>, client: TcpStream) {
-        if !self.wait_for_pass() {
+        if !self.wait_for_pass(None) {
             return;
         }
         let to = self.lock().next();
@@ -197,12 +213,17 @@ impl Line {
         let mut bytes = vec![0; 64 * 1024];
         loop {
             let count = from.read(&mut bytes).unwrap_or(0);
-            sleep(self.lock().delay);
-            if !self.wait_for_pass() || count == 0 {
+            let delay = self.lock().delays[way as usize];
+            sleep(delay);
+            if !self.wait_for_pass(Some(way)) || count == 0 {
                 break;
             }
             if self.is_forgotten(track) {
                 continue;
+            }
+            if way == Way::Back && count > 1 && std::mem::take(&mut self.lock().cuts_reply) {
+                let _ = self.write(to, &bytes[..count / 2], way);
+                break;
             }
             if self.write(to, &bytes[..count], way).is_err() {
                 break;
@@ -233,9 +254,10 @@ impl Line {
         to.write_all(rest)
     }
 
-    /// Waits out a hole; whether bytes may pass.
-    fn wait_for_pass(&self) -> bool {
-        let state = self.changed.wait_while(self.lock(), |state| state.mode == Mode::Hole);
-        matches!(state.expect("nobody panics with it").mode, Mode::Pass | Mode::Trickle)
+    /// Waits out a hole of this way, or of both; whether bytes may pass.
+    fn wait_for_pass(&self, way: Option<Way>) -> bool {
+        let is_hole = |mode| mode == Mode::Hole || way.is_some_and(|way| mode == Mode::HoleOneWay(way));
+        let state = self.changed.wait_while(self.lock(), |state| is_hole(state.mode));
+        !matches!(state.expect("nobody panics with it").mode, Mode::Cut | Mode::Over)
     }
 }

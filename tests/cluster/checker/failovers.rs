@@ -1,0 +1,204 @@
+//! Random failovers: three Sentinels watch a primary with two replicas, and two nodes take votes all the time. Machines
+//! and Sentinels stop, die and come back, and Sentinels name machines that are no primary. No vote that was acknowledged is
+//! lost, and none counts twice.
+
+use crate::cluster::util::engine::Engine;
+use crate::cluster::util::load::{SERVERS, Tally};
+use crate::cluster::util::node::{Node, init};
+use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Redis;
+use crate::util::load::Load;
+use crate::util::needs::has;
+use crate::util::random::Random;
+use rustix::process::Signal;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// Faults of one round.
+const FAULTS: usize = 4;
+/// Votes that are recorded after each fault.
+const MORE: usize = 50;
+/// Sentinels agree after a failed try of theirs, and after the next.
+const SETTLE_MAX: Duration = Duration::from_secs(90);
+/// Between two looks.
+const POLL: Duration = Duration::from_millis(20);
+/// The Sentinels wait for so long before they take a machine for dead.
+const DOWN_AFTER_MS: u32 = 800;
+/// What a primary is told that is cut off from its replicas: it stops taking votes.
+const ARGS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
+
+#[derive(Clone, Copy, Debug)]
+enum Fault {
+    /// The Sentinels are asked to name another primary.
+    Failover,
+    /// The primary is killed, and comes back once another one is named.
+    Kill,
+    /// The primary is stopped for so long, in milliseconds: it may be replaced, and says afterwards that it is one still.
+    Freeze(u64),
+    /// A Sentinel is stopped, and knows nothing of the primary that is named meanwhile.
+    Outdated(usize),
+    /// So many Sentinels name a replica for so long, in milliseconds, while the nodes' connections end.
+    Misled(usize, u64),
+    /// Two Sentinels are stopped for so long, in milliseconds: no majority answers, while the nodes' connections end.
+    Minority(u64),
+}
+
+fn draw(random: &mut Random) -> Fault {
+    let ms = 200 + random.below(2_000) as u64;
+    match random.below(6) {
+        0 => Fault::Failover,
+        1 => Fault::Kill,
+        2 => Fault::Freeze(2 * ms),
+        3 => Fault::Outdated(random.below(3)),
+        4 => Fault::Misled(1 + random.below(2), ms),
+        _ => Fault::Minority(ms),
+    }
+}
+
+struct Scene {
+    machines: [Engine; 3],
+    sentinels: [Engine; 3],
+}
+
+impl Scene {
+    fn new() -> Scene {
+        let primary = Engine::start(&ARGS);
+        let replicas = [0, 1].map(|_| Engine::replica_of(primary.addr(), &ARGS));
+        let sentinels = [0, 1, 2].map(|_| Engine::sentinel(primary.addr(), 2, DOWN_AFTER_MS, &[]));
+        let [first, second] = replicas;
+        let scene = Scene { machines: [primary, first, second], sentinels };
+        scene.settle();
+        scene
+    }
+
+    /// Waits until all Sentinels know each other and name one machine, which says that it is the primary, and has both
+    /// replicas.
+    fn settle(&self) -> usize {
+        let until = Instant::now() + SETTLE_MAX;
+        loop {
+            let named: Option<Vec<usize>> = self.sentinels.iter().map(|sentinel| self.named_by(sentinel)).collect();
+            let one = named.filter(|named| named.iter().all(|each| *each == named[0])).map(|named| named[0]);
+            if let Some(primary) = one.filter(|primary| self.has_replicas(*primary)) {
+                return primary;
+            }
+            let heard: Vec<_> = self.sentinels.iter().map(|sentinel| self.named_by(sentinel)).collect();
+            assert!(Instant::now() < until, "no agreement within {SETTLE_MAX:?}: {heard:?}");
+            sleep(POLL);
+        }
+    }
+
+    /// The machine that a Sentinel names, once it knows two replicas and two others of its kind.
+    fn named_by(&self, sentinel: &Engine) -> Option<usize> {
+        let mut sentinel = sentinel.connect();
+        for what in ["replicas", "sentinels"] {
+            let known = sentinel.try_ask(&["SENTINEL", what, "votes"]).ok()?;
+            if !matches!(&known, crate::cluster::util::resp::Value::List(list) if list.len() == 2) {
+                return None;
+            }
+        }
+        let named = sentinel.ask(&["SENTINEL", "get-master-addr-by-name", "votes"]);
+        let port = named.list()[1].number();
+        self.machines.iter().position(|machine| i64::from(machine.addr().port()) == port)
+    }
+
+    fn has_replicas(&self, primary: usize) -> bool {
+        let role = self.machines[primary].connect().try_ask(&["ROLE"]);
+        role.is_ok_and(|role| role.list()[0].text() == "master" && role.list()[2].list().len() == 2)
+    }
+
+    fn end_connections_of_nodes(&self, primary: usize) {
+        self.machines[primary].connect().ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    }
+
+    /// What a Sentinel watches from now on.
+    fn point(&self, sentinel: usize, machine: usize) {
+        let mut redis: Redis = self.sentinels[sentinel].connect();
+        redis.ask(&["SENTINEL", "REMOVE", "votes"]);
+        let port = self.machines[machine].addr().port().to_string();
+        redis.ask(&["SENTINEL", "MONITOR", "votes", "127.0.0.1", &port, "2"]);
+        redis.ask(&["SENTINEL", "SET", "votes", "down-after-milliseconds", &DOWN_AFTER_MS.to_string()]);
+        redis.ask(&["SENTINEL", "SET", "votes", "failover-timeout", "5000"]);
+    }
+
+    fn stage(&mut self, fault: Fault, load: &Load<Tally>) {
+        let primary = self.settle();
+        match fault {
+            Fault::Failover => self.fail_over(),
+            Fault::Kill => {
+                self.machines[primary].kill();
+                wait_for_more(load);
+                self.machines[primary].run();
+            }
+            Fault::Freeze(ms) => {
+                self.machines[primary].signal(Signal::STOP);
+                sleep(Duration::from_millis(ms));
+                self.machines[primary].signal(Signal::CONT);
+            }
+            Fault::Outdated(sentinel) => {
+                self.sentinels[sentinel].signal(Signal::STOP);
+                // It is asked by the nodes as well, and does not answer.
+                let other = &self.sentinels[(sentinel + 1) % 3];
+                other.connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]).expect("a Sentinel answers");
+                wait_for_more(load);
+                self.sentinels[sentinel].signal(Signal::CONT);
+            }
+            Fault::Misled(count, ms) => {
+                (0..count).for_each(|sentinel| self.point(sentinel, (primary + 1) % 3));
+                self.end_connections_of_nodes(primary);
+                sleep(Duration::from_millis(ms));
+                (0..count).for_each(|sentinel| self.point(sentinel, primary));
+            }
+            Fault::Minority(ms) => {
+                self.sentinels[..2].iter().for_each(|sentinel| sentinel.signal(Signal::STOP));
+                self.end_connections_of_nodes(primary);
+                sleep(Duration::from_millis(ms));
+                self.sentinels[..2].iter().for_each(|sentinel| sentinel.signal(Signal::CONT));
+            }
+        }
+        wait_for_more(load);
+    }
+
+    /// Sentinels refuse while they are at it already.
+    fn fail_over(&self) {
+        self.sentinels[0].connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]).expect("a Sentinel answers");
+    }
+}
+
+fn wait_for_more(load: &Load<Tally>) {
+    let (until, wanted) = (Instant::now() + SETTLE_MAX, load.known().recorded.len() + MORE);
+    while load.known().recorded.len() < wanted {
+        assert!(Instant::now() < until, "no votes are recorded for {SETTLE_MAX:?}");
+        sleep(POLL);
+    }
+}
+
+#[test]
+fn random_failovers_lose_no_vote_and_pay_none_twice() {
+    if !has(&["redis-server"]) {
+        return;
+    }
+    let mut seeds = super::Seeds::from_environment();
+    while let Some((what, mut random)) = seeds.next() {
+        let faults: Vec<Fault> = (0..FAULTS).map(|_| draw(&mut random)).collect();
+        println!("{what}: {faults:?}");
+        let mut scene = Scene::new();
+        let addresses: Vec<String> = scene.sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
+        let store = format!("redis+sentinel://{}/votes", addresses.join(","));
+        init(&store);
+        let nodes = Node::start_many(2, &store, &[]);
+        nodes[0].add_servers(SERVERS);
+        let load = Load::voting(&[&nodes[0], &nodes[1]], 6, 5, 0);
+        wait_for_more(&load);
+        for fault in faults {
+            scene.stage(fault, &load);
+        }
+        let primary = scene.settle();
+        let tally = load.stop();
+        let truth = settle(&mut scene.machines[primary].connect(), &[&nodes[0], &nodes[1]], &what);
+        let lost: Vec<_> = tally.recorded.iter().filter(|(pair, at)| truth.votes.get(pair) != Some(at)).collect();
+        assert!(lost.is_empty() && tally.doubles.is_empty(), "{what}: lost {lost:?}, doubles {:?}", tally.doubles);
+        let came_back = tally.cancelled.iter().filter(|pair| truth.votes.contains_key(pair)).count();
+        assert_eq!(came_back, 0, "{what}: votes that were cancelled");
+        seeds.played("failovers");
+    }
+}
