@@ -3,12 +3,13 @@
 
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::load::{SERVERS, body};
-use crate::cluster::util::node::{Node, client};
+use crate::cluster::util::node::{Node, client, folder};
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::{Mode, Proxy};
 use crate::util::control::Control;
-use crate::util::ledger::{address, next_votes};
+use crate::util::ledger::{Pair, address, next_votes};
 use crate::util::load::{Caller, Load};
+use crate::util::needs::is_long;
 use crate::util::wait_until;
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,7 +29,7 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     let near = Node::start(&engine.url(), &[]);
     near.add_servers(SERVERS);
     let proxy = Proxy::to(engine.addr());
-    proxy.set_delay(Duration::from_millis(50));
+    proxy.set_delays(Duration::from_millis(50), Duration::from_millis(50));
     let load = Load::voting(&[&near], 4, 15, 0);
     load.wait_for_more(500);
     let moves = Load::start([come_and_go(near.control())]);
@@ -60,6 +61,55 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     assert!(tally.cancelled.iter().all(|pair| !truth.votes.contains_key(pair)), "what was cancelled is there");
     assert_eq!(tally.doubles.iter().filter(|(pair, _)| stayed.contains(&pair.0)).count(), 0);
     assert!(!truth.votes.contains_key(&(1, "192.0.2.235".parse().expect("an address"))));
+}
+
+/// Nodes come and go all the time while others take votes and cancellations: each has all that was acknowledged before it was
+/// started, some take votes themselves, and in the end all say the same. A long run has a million votes.
+#[test]
+fn nodes_join_and_leave_while_votes_are_cast() {
+    const JOINS_MIN: usize = 6;
+    const ASKED: usize = 200;
+    let Some(engine) = Engine::try_store(&[]) else { return };
+    let votes = if is_long() { 1_000_000 } else { 2_000 };
+    let steady = Node::start_many(2, &engine.url(), &[]);
+    steady[0].add_servers(SERVERS);
+    let load = Load::voting(&[&steady[0], &steady[1]], 16, 2, 0);
+    load.wait_for_more(100);
+    let (mut joins, mut left) = (0, None);
+    let mut own_numbers = 100_000_000..;
+    while load.known().recorded.len() < votes || joins < JOINS_MIN {
+        let mut asked: Vec<Pair> = {
+            let known = load.known();
+            known.recorded.keys().step_by(known.recorded.len() / ASKED + 1).copied().collect()
+        };
+        // Two on what the one before has left, two on nothing.
+        let node = Node::start_in(left.take().unwrap_or_else(folder), &engine.url(), &[]);
+        joins += 1;
+        let shown = next_votes(node.server(), &asked);
+        let mut shown = shown.iter();
+        asked.retain(|_| shown.next().is_some_and(Option::is_none));
+        // A caller forgets a vote before it cancels it.
+        let missing: Vec<&Pair> = asked.iter().filter(|pair| load.known().recorded.contains_key(pair)).collect();
+        assert!(missing.is_empty(), "node {joins} does not show {missing:?}");
+        // Every third one leaves before it may take votes.
+        if joins % 3 != 0 {
+            node.wait_until_recording(1);
+            let pair = (1, address(own_numbers.next().expect("one more")));
+            assert_eq!(node.control().cast(pair.0, pair.1).status, 201);
+            wait_until("another node shows it", || next_votes(steady[0].server(), &[pair])[0].is_some());
+        }
+        let directory = if joins % 2 == 0 { node.kill() } else { node.stop() };
+        left = (joins % 4 < 2).then_some(directory);
+    }
+    let tally = load.stop();
+    let last = Node::start(&engine.url(), &[]);
+    let truth = settle(&mut engine.connect(), &[&steady[0], &steady[1], &last], "nodes that came and went");
+    println!("{} votes, {joins} joins, {} answered 503", truth.votes.len(), tally.unavailable);
+    for (pair, voted_at) in &tally.recorded {
+        assert_eq!(truth.votes.get(pair), Some(voted_at), "{pair:?}");
+    }
+    assert!(tally.cancelled.iter().all(|pair| !truth.votes.contains_key(pair)), "what was cancelled is there");
+    assert_eq!(tally.doubles, []);
 }
 
 /// Removes and lists servers again, each with its token.

@@ -1,11 +1,14 @@
 //! A store under TLS: a real one, with real certificates of an authority of the test's own.
 
 use crate::cluster::util::engine::Engine;
+use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::{Node, client};
 use crate::cluster::util::oracle::settle;
+use crate::cluster::util::resp::Redis;
 use crate::util::endpoint::free_port;
 use crate::util::ledger::address;
-use crate::util::needs::has;
+use crate::util::load::Load;
+use crate::util::needs::{has, rounds};
 use crate::util::wait_until;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -39,6 +42,10 @@ impl Authority {
 
     fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.path(name)).expect("it is there")
     }
 
     fn text(&self, name: &str) -> String {
@@ -132,6 +139,69 @@ fn a_certificate_that_is_not_believed_any_more_is_told_as_tls() {
     assert!(told.contains("TLS: invalid peer certificate"), "{told}");
     std::fs::write(&own, kept).expect("the folder takes a file");
     node.wait_until_recording(1);
+}
+
+/// The store and the nodes get other certificates, and at last another authority, while votes are cast and every connection
+/// is made anew: no vote is lost, none counts twice, and votes go on.
+#[test]
+fn certificates_and_their_authority_are_renewed_under_load() {
+    const MORE: usize = 200;
+    let Some((engine, addr, mut authority)) = secured("yes") else { return };
+    // What the nodes read: certificates are replaced there.
+    let of_nodes = tempfile::tempdir().expect("a temporary folder");
+    let put = |name: &str, bytes: Vec<u8>| {
+        let new = of_nodes.path().join("new");
+        std::fs::write(&new, bytes).expect("the folder takes a file");
+        std::fs::rename(&new, of_nodes.path().join(name)).expect("a file can be replaced");
+    };
+    let renew_nodes = |from: &Authority, names: &[&str]| names.iter().for_each(|name| put(name, from.read(name)));
+    renew_nodes(&authority, &["ca.crt", "node.crt", "node.key"]);
+    let [ca, cert, key] =
+        ["ca.crt", "node.crt", "node.key"].map(|name| of_nodes.path().join(name).display().to_string());
+    let with = ["--store-ca", &ca, "--store-cert", &cert, "--store-key", &key];
+    let store = format!("rediss://{addr}");
+    assert!(init(&store, &with).status.success());
+    let nodes = Node::start_many(2, &store, &with);
+    nodes[0].add_servers(SERVERS);
+
+    let load = Load::voting(&[&nodes[0], &nodes[1]], 8, 0, 0);
+    load.wait_for_more(MORE);
+    let mut redis = engine.connect();
+    // All that there are, and votes go on over the new ones.
+    let hang_up = |redis: &mut Redis| {
+        redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+        load.wait_for_more(MORE);
+    };
+    for _ in 0..rounds(3) {
+        let next = Authority::new();
+        // First everybody believes both authorities.
+        let both = [authority.read("ca.crt"), next.read("ca.crt")].concat();
+        let bundle = next.text("both.crt");
+        std::fs::write(&bundle, &both).expect("the folder takes a file");
+        put("ca.crt", both);
+        redis.ask(&["CONFIG", "SET", "tls-ca-cert-file", &bundle]);
+        hang_up(&mut redis);
+        // Then each side shows what the new one has signed,
+        let (store_cert, store_key) = (next.text("store.crt"), next.text("store.key"));
+        redis.ask(&["CONFIG", "SET", "tls-cert-file", &store_cert, "tls-key-file", &store_key]);
+        hang_up(&mut redis);
+        renew_nodes(&next, &["node.crt", "node.key"]);
+        hang_up(&mut redis);
+        // and nobody believes the old one any more.
+        renew_nodes(&next, &["ca.crt"]);
+        redis.ask(&["CONFIG", "SET", "tls-ca-cert-file", &next.text("ca.crt")]);
+        hang_up(&mut redis);
+        authority = next;
+    }
+    let tally = load.stop();
+    let truth = settle(&mut redis, &[&nodes[0], &nodes[1]], "with renewed certificates");
+    let lost = tally.recorded.keys().filter(|pair| !truth.votes.contains_key(pair)).count();
+    println!("{} votes, {} answered 503", tally.recorded.len(), tally.unavailable);
+    assert_eq!((lost, tally.doubles.len()), (0, 0));
+    let checked = client(
+        &[&["cluster", "check", "--store", &store, "--control-url", &nodes[0].control_url()][..], &with].concat(),
+    );
+    assert_eq!(checked.status.code(), Some(0), "{}{}", checked.stdout, checked.stderr);
 }
 
 /// Regression: `rediss://` to a port in the clear, which waits for the rest of what it takes for a command, was told as

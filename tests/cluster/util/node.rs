@@ -85,6 +85,12 @@ impl Node {
         self.folder
     }
 
+    /// Ends the process in order; its data directory is left for another.
+    pub(crate) fn stop(self) -> TempDir {
+        self.server.stop();
+        self.folder
+    }
+
     /// Its data directory.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
