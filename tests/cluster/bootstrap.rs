@@ -85,6 +85,8 @@ fn nodes_join_and_leave_while_votes_are_cast() {
         // Two on what the one before has left, two on nothing.
         let node = Node::start_in(left.take().unwrap_or_else(folder), &engine.url(), &[]);
         joins += 1;
+        // A store that stands still for some seconds is read later.
+        node.wait_until_following();
         let shown = next_votes(node.server(), &asked);
         let mut shown = shown.iter();
         asked.retain(|_| shown.next().is_some_and(Option::is_none));

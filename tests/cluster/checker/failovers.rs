@@ -6,7 +6,7 @@ use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::{SERVERS, Tally};
 use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
-use crate::cluster::util::resp::Redis;
+use crate::cluster::util::resp::{Redis, Value};
 use crate::util::load::Load;
 use crate::util::needs::has;
 use crate::util::random::Random;
@@ -20,6 +20,8 @@ const FAULTS: usize = 4;
 const MORE: usize = 50;
 /// Sentinels agree after a failed try of theirs, and after the next.
 const SETTLE_MAX: Duration = Duration::from_secs(90);
+/// A Sentinel that was asked for another primary has one after this, or has given up.
+const FAILOVER_MAX: Duration = Duration::from_secs(12);
 /// Between two looks.
 const POLL: Duration = Duration::from_millis(20);
 /// The Sentinels wait for so long before they take a machine for dead.
@@ -87,16 +89,23 @@ impl Scene {
         }
     }
 
-    /// The machine that a Sentinel names, once it knows two replicas and two others of its kind.
-    fn named_by(&self, sentinel: &Engine) -> Option<usize> {
-        let mut sentinel = sentinel.connect();
+    /// The machine that a Sentinel names, once it knows two replicas and two others of its kind, and takes it for well.
+    fn named_by(&self, watching: &Engine) -> Option<usize> {
+        let mut sentinel = watching.connect();
         for what in ["replicas", "sentinels"] {
             let known = sentinel.try_ask(&["SENTINEL", what, "votes"]).ok()?;
-            if !matches!(&known, crate::cluster::util::resp::Value::List(list) if list.len() == 2) {
+            if !matches!(&known, Value::List(list) if list.len() == 2) {
                 return None;
             }
         }
-        let named = sentinel.ask(&["SENTINEL", "get-master-addr-by-name", "votes"]);
+        let said = sentinel.ask(&["SENTINEL", "MASTER", "votes"]);
+        let is_well = said.list().chunks(2).any(|pair| pair[0].text() == "flags" && pair[1].text() == "master");
+        if is_well { self.primary_of(watching) } else { None }
+    }
+
+    /// The machine that a Sentinel names.
+    fn primary_of(&self, sentinel: &Engine) -> Option<usize> {
+        let named = sentinel.connect().ask(&["SENTINEL", "get-master-addr-by-name", "votes"]);
         let port = named.list()[1].number();
         self.machines.iter().position(|machine| i64::from(machine.addr().port()) == port)
     }
@@ -123,7 +132,7 @@ impl Scene {
     fn stage(&mut self, fault: Fault, load: &Load<Tally>) {
         let primary = self.settle();
         match fault {
-            Fault::Failover => self.fail_over(),
+            Fault::Failover => self.fail_over(0, primary),
             Fault::Kill => {
                 self.machines[primary].kill();
                 wait_for_more(load);
@@ -137,8 +146,7 @@ impl Scene {
             Fault::Outdated(sentinel) => {
                 self.sentinels[sentinel].signal(Signal::STOP);
                 // It is asked by the nodes as well, and does not answer.
-                let other = &self.sentinels[(sentinel + 1) % 3];
-                other.connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]).expect("a Sentinel answers");
+                self.fail_over((sentinel + 1) % 3, primary);
                 wait_for_more(load);
                 self.sentinels[sentinel].signal(Signal::CONT);
             }
@@ -158,9 +166,15 @@ impl Scene {
         wait_for_more(load);
     }
 
-    /// Sentinels refuse while they are at it already.
-    fn fail_over(&self) {
-        self.sentinels[0].connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]).expect("a Sentinel answers");
+    /// Has a Sentinel name another primary, and waits for that: two Sentinels that are asked at the same time make two
+    /// machines the replicas of each other, and there is no primary any more. It may find no replica that is good enough.
+    fn fail_over(&self, sentinel: usize, primary: usize) {
+        let asked = self.sentinels[sentinel].connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]);
+        let is_refused = matches!(asked.expect("a Sentinel answers"), Value::Refused(_));
+        let until = Instant::now() + FAILOVER_MAX;
+        while !is_refused && self.primary_of(&self.sentinels[sentinel]) == Some(primary) && Instant::now() < until {
+            sleep(POLL);
+        }
     }
 }
 

@@ -319,8 +319,7 @@ impl World {
 
     fn ask(&mut self, node: usize, pair: Pair) -> Result<(), Violation> {
         let Some(running) = self.node(node) else { return Ok(()) };
-        let path = format!("/api/vote/{}/status/{}", pair.0, pair.1);
-        let response = get(running.server().public(), &path);
+        let response = get(running.server().public(), &status_path(pair));
         let next = response.json()["next_vote_at"].as_str().map(str::to_owned);
         self.check(node, pair, next).map_err(|violation| format!("{violation}: {response:?}"))
     }
@@ -342,8 +341,13 @@ impl World {
             for pair in super::pairs() {
                 self.ask(node, pair)?;
             }
-            let shown = self.node(node).map(|running| next_votes(running.server(), &self.crowds));
-            for (pair, next) in self.crowds.iter().zip(shown.into_iter().flatten()) {
+            // A node that has started where it may not read the store knows of no vote, and says so.
+            let knows = |running: &&Node| get(running.server().public(), &status_path((1, address(0)))).status == 200;
+            let shown = match self.node(node).filter(knows) {
+                Some(running) => next_votes(running.server(), &self.crowds),
+                None => vec![None; self.crowds.len()],
+            };
+            for (pair, next) in self.crowds.iter().zip(shown) {
                 self.check(node, *pair, next)?;
             }
         }
@@ -413,6 +417,10 @@ fn is_in_doubt(response: &Response) -> bool {
     let json = response.json();
     assert_eq!(json["error"], "store_unavailable", "{response:?}");
     json["message"].as_str().is_some_and(|message| message.contains("may have been recorded or not"))
+}
+
+fn status_path((server, ip): Pair) -> String {
+    format!("/api/vote/{server}/status/{ip}")
 }
 
 /// The address of the store at the end of this road, for the user of the documentation.
