@@ -34,14 +34,37 @@ pub(crate) enum Planned {
     Want(usize, WantedChange),
     /// A fault.
     Fault,
+    /// Callers and faults rest from now on; all that is wrong is put right first, or is not.
+    Rest(bool),
+    /// A situation begins.
+    Stage(Situation),
+    /// It goes on, around this host.
+    Act(Situation, usize),
+    /// The connections of a host are cut.
+    Cut(usize),
     /// The store goes back.
     Back,
+    /// The store goes back to the copy of this instant of its clock, and its clock too, or not.
+    Undo { copied_us: u64, is_clock_back: bool },
     /// A fault ends.
     Heal(Heal),
     /// The promises are looked at.
     Look,
     /// A copy of the store is put aside.
     Copy,
+}
+
+/// A sequence of changes and faults that breaks a promise where a rule is missing: its details are drawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Situation {
+    /// See `Run::race`.
+    Race,
+    /// See `Run::half_know`.
+    HalfKnown,
+    /// See `Run::one_name`.
+    OneName,
+    /// See `Run::late_gift`.
+    LateGift,
 }
 
 /// Which fault ends.

@@ -13,5 +13,7 @@ mod promises;
 #[expect(dead_code, reason = "the other tests use more of it")]
 mod random;
 mod run;
+mod situations;
+mod staged;
 mod wire;
 mod world;

@@ -1,10 +1,10 @@
 //! One run: what callers want and what goes wrong, drawn from a seed; then all is well again, and the promises are looked at.
 
-use crate::events::{Heal, Planned};
+use crate::events::{Heal, Planned, Situation};
 use crate::host::Process;
 use crate::plants::Plant;
 use crate::promises::{CLOCK_STEP_US_MAX, voter};
-use crate::world::{Network, Race, World};
+use crate::world::{Network, World};
 use std::collections::BTreeMap;
 use vote_status::cluster::node::changes::{WantedChange, WantedServer};
 use vote_status::vote::address::VoterAddress;
@@ -14,7 +14,7 @@ use vote_status_nodes::functions::Functions;
 use vote_status_nodes::reply::Reply;
 use vote_status_nodes::store::Refusal;
 
-const SECOND: u64 = 1_000_000;
+pub(crate) const SECOND: u64 = 1_000_000;
 /// For so long things go wrong.
 const FAULTS_US: u64 = 30 * SECOND;
 /// All nodes take votes so long after the last fault.
@@ -47,15 +47,30 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
     if random.is(25) {
         world.clock_step_us = if random.is(50) { 50_000 } else { CLOCK_STEP_US_MAX };
     }
-    let mut run = Run { random, width, crowd, callers: 0, faults_until_us: FAULTS_US, ops: 0 };
-    for host in 0..hosts {
-        world.start(host);
+    let rest = Rest::drawn(seed).filter(|_| hosts > 1);
+    if rest.as_ref().is_some_and(|rest| rest.situation == Situation::OneName) {
+        world.clock_step_us = CLOCK_STEP_US_MAX;
     }
-    let answer =
-        run.go(&mut world).map_err(|broken| format!("TEST_SEED={seed}, {:.6} s: {broken}", world.now_us as f64 / 1e6));
-    let told =
-        Told { calls: world.calls, outcomes: world.promises.outcomes.clone(), notes: world.pairs_of_notes().clone() };
-    answer.map(|()| told)
+    let mut run = Run::new(random, width, crowd);
+    (0..hosts).for_each(|host| world.start(host));
+    run.plan_all(&mut world, rest);
+    run.told(&mut world, seed)
+}
+
+/// Two nodes in this situation alone, with nothing else that is wanted or goes wrong.
+pub(crate) fn staged(functions: &Functions, seed: u64, situation: Situation) -> Result<Told, String> {
+    let mut random = crate::random::Random::seeded(seed ^ 0x5eed);
+    let mut world = World::new(functions, seed, 2, 5, None);
+    if situation == Situation::OneName {
+        world.clock_step_us = CLOCK_STEP_US_MAX;
+    }
+    let crowd = Crowd::drawn(&mut random);
+    let mut run = Run::new(random, Width::Small, crowd);
+    run.is_resting = true;
+    (0..2).for_each(|host| world.start(host));
+    world.plan(SECOND / 4, Planned::Look);
+    world.plan(4 * SECOND, Planned::Stage(situation));
+    run.told(&mut world, seed)
 }
 
 /// How close callers are to each other: what goes wrong between two changes of one vote wants them within one delay.
@@ -83,17 +98,60 @@ impl Crowd {
     }
 }
 
-struct Run {
-    random: crate::random::Random,
+/// From then on callers and faults rest, but for one situation: what a node has not noticed, no later entry of the log tells it.
+struct Rest {
+    at_us: u64,
+    /// Whether all is well before the situation comes.
+    is_healed: bool,
+    /// When it comes, and which.
+    staged_us: u64,
+    situation: Situation,
+}
+
+impl Rest {
+    /// Numbers of its own: what a seed draws besides does not depend on it.
+    fn drawn(seed: u64) -> Option<Self> {
+        let mut random = crate::random::Random::seeded(seed ^ 0x0007_e59a);
+        if !random.is(20) {
+            return None;
+        }
+        let situation = match random.below(10) {
+            0..4 => Situation::OneName,
+            4..8 => Situation::LateGift,
+            8 => Situation::Race,
+            _ => Situation::HalfKnown,
+        };
+        let at_us = 8 * SECOND + random.below(10 * SECOND);
+        let staged_us = at_us + 3 * SECOND + random.below(5 * SECOND);
+        Some(Self { at_us, is_healed: random.is(80), staged_us, situation })
+    }
+}
+
+/// What is drawn while a run goes on.
+pub(crate) struct Run {
+    pub(crate) random: crate::random::Random,
     width: Width,
     crowd: Crowd,
     callers: u64,
     faults_until_us: u64,
-    ops: u64,
+    /// Callers want nothing but what is planned, and no more faults are drawn.
+    is_resting: bool,
 }
 
 impl Run {
-    fn go(&mut self, world: &mut World<'_>) -> Result<(), String> {
+    const fn new(random: crate::random::Random, width: Width, crowd: Crowd) -> Self {
+        Self { random, width, crowd, callers: 0, faults_until_us: FAULTS_US, is_resting: false }
+    }
+
+    /// Runs all that is planned, and tells what it was like.
+    fn told(&mut self, world: &mut World<'_>, seed: u64) -> Result<Told, String> {
+        let answer =
+            self.go(world).map_err(|broken| format!("TEST_SEED={seed}, {:.6} s: {broken}", world.now_us as f64 / 1e6));
+        let (outcomes, notes) = (world.promises.outcomes.clone(), world.pairs_of_notes().clone());
+        answer.map(|()| Told { calls: world.calls, outcomes, notes })
+    }
+
+    fn plan_all(&self, world: &mut World<'_>, rest: Option<Rest>) {
         world.plan(SECOND / 2, Planned::Op);
         world.plan(2 * SECOND, Planned::Fault);
         world.plan(SECOND, Planned::Copy);
@@ -101,6 +159,13 @@ impl Run {
         if self.crowd.is_racing && world.hosts.len() > 1 {
             world.plan(3 * SECOND, Planned::Race);
         }
+        if let Some(rest) = rest {
+            world.plan(rest.at_us, Planned::Rest(rest.is_healed));
+            world.plan(rest.staged_us, Planned::Stage(rest.situation));
+        }
+    }
+
+    fn go(&mut self, world: &mut World<'_>) -> Result<(), String> {
         self.until(world, FAULTS_US)?;
         self.heal_all(world);
         let healed_us = world.now_us;
@@ -118,7 +183,7 @@ impl Run {
         }
         // Callers are at work for a moment more, and then none is.
         self.until(world, world.now_us + 2 * SECOND)?;
-        self.ops = u64::MAX;
+        self.is_resting = true;
         self.until(world, world.now_us + 6 * SECOND)?;
         self.look_at_end(world)
     }
@@ -132,11 +197,11 @@ impl Run {
     fn until(&mut self, world: &mut World<'_>, until_us: u64) -> Result<(), String> {
         while let Some(planned) = world.step(until_us) {
             match planned {
-                Some(Planned::Op) if self.ops != u64::MAX => {
+                Some(Planned::Op) if !self.is_resting => {
                     self.op(world);
                     world.plan(20_000 + self.random.below(self.crowd.pause_us_max), Planned::Op);
                 }
-                Some(Planned::Fault) if world.now_us < self.faults_until_us => {
+                Some(Planned::Fault) if world.now_us < self.faults_until_us && !self.is_resting => {
                     self.fault(world);
                     world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
                 }
@@ -151,7 +216,7 @@ impl Run {
                     }
                     self.go_back(world);
                 }
-                Some(Planned::Race) if world.now_us < self.faults_until_us => {
+                Some(Planned::Race) if world.now_us < self.faults_until_us && !self.is_resting => {
                     if self.random.is(60) {
                         self.race(world);
                     } else {
@@ -160,6 +225,21 @@ impl Run {
                     world.plan(2 * SECOND + self.random.below(4 * SECOND), Planned::Race);
                 }
                 None | Some(Planned::Op | Planned::Fault | Planned::Back | Planned::Race) => {}
+                Some(Planned::Rest(is_healed)) => {
+                    self.is_resting = true;
+                    if is_healed {
+                        self.heal_all(world);
+                    }
+                }
+                Some(Planned::Stage(situation)) => self.stage(world, situation),
+                Some(Planned::Act(situation, host)) => self.act(world, situation, host),
+                Some(Planned::Undo { copied_us, is_clock_back }) => {
+                    let copy = world.copies.iter().rposition(|(clock_us, _)| *clock_us == copied_us);
+                    if let Some(at) = copy.filter(|_| world.is_store_up) {
+                        Self::put_back(world, at, is_clock_back);
+                    }
+                }
+                Some(Planned::Cut(host)) => world.cut_off(host),
                 Some(Planned::Again(host)) => self.again(world, host),
                 Some(Planned::Want(host, change)) => self.want(world, host, change),
                 Some(Planned::Heal(heal)) => self.heal(world, heal),
@@ -191,7 +271,7 @@ impl Run {
         Token::new(&name).expect("a token")
     }
 
-    fn addresses(&mut self) -> Vec<VoterAddress> {
+    pub(crate) fn addresses(&mut self) -> Vec<VoterAddress> {
         let addresses = self.crowd.addresses;
         let first = u32::try_from(self.random.below(addresses.into())).expect("few");
         let count = if self.random.is(25) { 2 } else { 1 };
@@ -203,7 +283,7 @@ impl Run {
         UnixSeconds(world.store_s().0 - u32::try_from(self.random.below(40)).expect("few"))
     }
 
-    fn host(&mut self, world: &World<'_>) -> usize {
+    pub(crate) fn host(&mut self, world: &World<'_>) -> usize {
         let hosts = u64::try_from(world.hosts.len()).expect("few");
         usize::try_from(self.random.below(hosts)).expect("few")
     }
@@ -212,13 +292,13 @@ impl Run {
         ServerId(1 + u32::try_from(self.random.below(self.crowd.servers)).expect("few"))
     }
 
-    fn list(&mut self, server: ServerId, said: Option<Token>) -> WantedChange {
+    pub(crate) fn list(&mut self, server: ServerId, said: Option<Token>) -> WantedChange {
         let bits = self.random.next();
         let spare = said.clone().unwrap_or_else(|| Token::new(&format!("spare-{bits}")).expect("a token"));
         WantedChange::List { server, said, spare, bits }
     }
 
-    fn rotate(&mut self, server: ServerId) -> WantedChange {
+    pub(crate) fn rotate(&mut self, server: ServerId) -> WantedChange {
         WantedChange::Rotate(server, Token::new(&format!("new-{}", self.random.next())).expect("a token"))
     }
 
@@ -255,66 +335,6 @@ impl Run {
         self.want(world, host, change);
     }
 
-    /// A change is on its way, and others elsewhere take away what it was meant for, and put something else in its place. The store
-    /// may forget all of it. Nobody else names that server.
-    fn race(&mut self, world: &mut World<'_>) {
-        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
-        if self.random.is(50) {
-            self.slow(world, host);
-        }
-        let (other, cast) = self.vote_beside(world, host, server, address);
-        let (late, overtake) = match self.random.below(3) {
-            0 => (WantedChange::Cancel(server, address), vec![WantedChange::Cancel(server, address), cast]),
-            1 => (WantedChange::Remove(server), vec![WantedChange::Remove(server), self.list(server, None), cast]),
-            _ => (self.rotate(server), vec![WantedChange::Remove(server)]),
-        };
-        let (mut after_us, mut meanwhile) = (0, Vec::new());
-        for change in overtake {
-            after_us += self.random.below(SECOND / 4);
-            meanwhile.push((after_us, Planned::Want(other, change)));
-        }
-        if self.random.is(30) {
-            meanwhile.push((after_us + self.random.below(SECOND), Planned::Back));
-        }
-        world.race = Some(Race { host, server, held_us: after_us + self.random.below(SECOND), meanwhile });
-        world.plan(SECOND / 5, Planned::Want(host, late));
-    }
-
-    /// A server is listed at the node beside this one, and voted for in a moment. Gives that node, and the vote.
-    fn vote_beside(
-        &mut self,
-        world: &mut World<'_>,
-        host: usize,
-        server: ServerId,
-        address: VoterAddress,
-    ) -> (usize, WantedChange) {
-        let other = (host + 1) % world.hosts.len();
-        let list = self.list(server, None);
-        self.want(world, other, list);
-        let cast = WantedChange::Cast(WantedServer::Id(server), None, vec![address]);
-        world.plan(SECOND / 10, Planned::Want(other, cast.clone()));
-        (other, cast)
-    }
-
-    /// A slow node knows of a vote and not yet that it was taken away, and the store forgets both.
-    fn half_know(&mut self, world: &mut World<'_>) {
-        let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
-        self.slow(world, host);
-        let (other, cast) = self.vote_beside(world, host, server, address);
-        if self.random.is(50) {
-            world.plan(SECOND, Planned::Want(other, WantedChange::Cancel(server, address)));
-        } else {
-            let list = self.list(server, None);
-            world.plan(SECOND, Planned::Want(other, WantedChange::Remove(server)));
-            world.plan(SECOND + SECOND / 10, Planned::Want(other, list));
-        }
-        world.plan(SECOND + self.random.below(SECOND), Planned::Back);
-        // The store's clock may come to the same instants once more.
-        for _ in 0..4 {
-            world.plan(2 * SECOND + self.random.below(4 * SECOND), Planned::Want(self.host(world), cast.clone()));
-        }
-    }
-
     /// One of the latest votes is wanted once more.
     fn again(&mut self, world: &mut World<'_>, host: usize) {
         let votes = &world.promises.votes;
@@ -326,7 +346,7 @@ impl Run {
         }
     }
 
-    fn want(&mut self, world: &mut World<'_>, host: usize, change: WantedChange) {
+    pub(crate) fn want(&mut self, world: &mut World<'_>, host: usize, change: WantedChange) {
         let Some(process) = world.hosts[host].process.as_ref().map(|process| process.number) else { return };
         self.callers += 1;
         let (caller, now_us) = (self.callers, world.now_us);
@@ -441,7 +461,7 @@ impl Run {
     }
 
     /// What a host says and hears takes up to a second.
-    fn slow(&mut self, world: &mut World<'_>, host: usize) {
+    pub(crate) fn slow(&mut self, world: &mut World<'_>, host: usize) {
         let (there_us, back_us) = (self.random.below(SECOND).max(1), self.random.below(SECOND).max(1));
         connect(world, host, Network { there_us, back_us, ..Network::USUAL }, 5 * SECOND);
     }
@@ -453,10 +473,19 @@ impl Run {
         }
         let count = u64::try_from(world.copies.len()).expect("few");
         let at = usize::try_from(self.random.below(count)).expect("few");
+        let is_clock_back = self.random.is(50);
+        Self::put_back(world, at, is_clock_back);
+        if self.random.is(50) {
+            world.cut_all();
+            (0..world.hosts.len()).for_each(|host| world.trouble(host, 0));
+        }
+    }
+
+    /// The store is this copy of itself, and goes on there.
+    fn put_back(world: &mut World<'_>, at: usize, is_clock_back: bool) {
         world.copies.truncate(at + 1);
         let (clock_us, mut copy) = world.copies[at].clone();
         copy.refusal = world.store.refusal;
-        let is_clock_back = self.random.is(50);
         world.tell(|| {
             format!(
                 "FAULT the store goes back by {} us, its clock too: {is_clock_back}",
@@ -470,10 +499,6 @@ impl Run {
         }
         world.store = copy;
         world.promises.lost_us = Some(world.now_us);
-        if self.random.is(50) {
-            world.cut_all();
-            (0..world.hosts.len()).for_each(|host| world.trouble(host, 0));
-        }
     }
 
     fn heal(&mut self, world: &mut World<'_>, heal: Heal) {

@@ -12,6 +12,7 @@ use vote_status::cluster::node::bounds::Bounds;
 use vote_status::cluster::node::changes::WantedChange;
 use vote_status::cluster::node::output::{NodeLine, Note, Output};
 use vote_status::cluster::wire::answer::StoreAnswer;
+use vote_status::cluster::wire::fact::Fact;
 use vote_status::cluster::wire::question::{StoreCall, StoreQuestion};
 use vote_status::vote::id::ServerId;
 use vote_status::vote::ipv6::Ipv6Prefix;
@@ -60,10 +61,34 @@ impl Network {
     pub(crate) const USUAL: Self = Self { there_us: 2_000, back_us: 2_000, refused: 0, cut: 0, is_hole: false };
 }
 
-/// The network holds up the next change of a host that means what stands of this server, and others are wanted meanwhile.
+/// Which change is held up.
+pub(crate) enum HeldUp {
+    /// One that means what stands of this server.
+    Meant(ServerId),
+    /// A vote for this server that is given back.
+    Gift(ServerId),
+}
+
+impl HeldUp {
+    fn is(&self, question: &StoreQuestion) -> bool {
+        let StoreQuestion::Change(of, call, _) = question else { return false };
+        match (self, call) {
+            (
+                Self::Meant(server),
+                StoreCall::Cancel(..) | StoreCall::Remove(_) | StoreCall::List { before: Some(_), .. },
+            ) => of == server,
+            (Self::Gift(server), StoreCall::Give(facts)) => {
+                of == server && facts.iter().any(|fact| matches!(fact, Fact::Vote(..)))
+            }
+            _ => false,
+        }
+    }
+}
+
+/// The network holds up the next such change of a host, and others are wanted meanwhile.
 pub(crate) struct Race {
     pub(crate) host: usize,
-    pub(crate) server: ServerId,
+    pub(crate) what: HeldUp,
     pub(crate) held_us: u64,
     /// What happens meanwhile, and how long after the change was sent.
     pub(crate) meanwhile: Vec<(u64, Planned)>,
@@ -167,8 +192,13 @@ impl<'f> World<'f> {
 
     /// The store's clock, in microseconds.
     pub(crate) fn store_us(&self) -> u64 {
-        let now_us = (BEGIN_US + self.now_us).saturating_add_signed(self.clock_us);
+        let now_us = self.store_raw_us();
         now_us - now_us % self.clock_step_us
+    }
+
+    /// The same, where it does not go in steps.
+    pub(crate) fn store_raw_us(&self) -> u64 {
+        (BEGIN_US + self.now_us).saturating_add_signed(self.clock_us)
     }
 
     pub(crate) fn store_s(&self) -> UnixSeconds {
@@ -230,6 +260,13 @@ impl<'f> World<'f> {
             let after_us = self.random.below(5_000);
             self.at(self.now_us + after_us, Event::Give(host, number, Input::Lost(line)));
         }
+    }
+
+    /// Both connections of a host are cut: it comes back in a moment.
+    pub(crate) fn cut_off(&mut self, host: usize) {
+        self.trouble(host, 1_000_000);
+        self.cut(2 * host);
+        self.cut(2 * host + 1);
     }
 
     /// All connections to the store are cut.
@@ -356,8 +393,7 @@ impl<'f> World<'f> {
             self.sent_us.insert(terms.bits, self.now_us);
         }
         let mut after_us = 50 + self.random.below(network.there_us);
-        if let Some(race) = self.race.take_if(|race| race.host == link / 2 && means_what_stood(&question, race.server))
-        {
+        if let Some(race) = self.race.take_if(|race| race.host == link / 2 && race.what.is(&question)) {
             self.tell(|| format!("host {} is overtaken within {} us", race.host, race.held_us));
             after_us += race.held_us;
             race.meanwhile.into_iter().for_each(|(after_us, planned)| self.plan(after_us, planned));
@@ -521,14 +557,6 @@ impl<'f> World<'f> {
     pub(crate) fn pairs_of_notes(&self) -> &BTreeMap<&'static str, u64> {
         &self.promises.notes
     }
-}
-
-/// Whether a question means what of this server stood when it was asked.
-fn means_what_stood(question: &StoreQuestion, server: ServerId) -> bool {
-    let means = |call: &StoreCall| {
-        matches!(call, StoreCall::Cancel(..) | StoreCall::Remove(_) | StoreCall::List { before: Some(_), .. })
-    };
-    matches!(question, StoreQuestion::Change(of, call, _) if *of == server && means(call))
 }
 
 const fn line_of(link: usize) -> NodeLine {

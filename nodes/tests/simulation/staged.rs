@@ -1,0 +1,30 @@
+//! Situations alone: the code keeps every promise in each, and a planted fault breaks one.
+
+use crate::events::Situation;
+use crate::run::staged;
+use vote_status_nodes::functions::{CODE, Functions};
+
+/// Of so many seeds one at least brings the details that matter.
+const SEEDS: u64 = 40;
+
+/// Situations, and a fault of the functions that breaks a promise in each: a place, and what is planted there.
+const STAGED: [(Situation, &str, &str); 2] = [
+    (Situation::OneName, "return fields[3] == 'b' and fields[4] == bits", "return fields[3] == 'b'"),
+    (Situation::LateGift, "return 'ended', now", "return 'gone', now"),
+];
+
+#[test]
+fn a_situation_alone_finds_its_fault() {
+    let right = Functions::load(CODE).expect("it loads");
+    for (situation, place, instead) in STAGED {
+        assert_eq!(CODE.matches(place).count(), 1, "a fault has lost its place: {place}");
+        let planted = Functions::load(&CODE.replace(place, instead)).expect("it loads");
+        let mut found = Vec::new();
+        for seed in 0..SEEDS {
+            staged(&right, seed, situation).unwrap_or_else(|broken| panic!("{situation:?}: {broken}"));
+            found.extend(staged(&planted, seed, situation).err());
+        }
+        println!("{situation:?}: {} of {SEEDS} seeds: {}", found.len(), found.first().map_or("missed", String::as_str));
+        assert!(!found.is_empty(), "{situation:?} does not find its fault");
+    }
+}
