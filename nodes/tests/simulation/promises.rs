@@ -274,20 +274,20 @@ impl Promises {
     /// and took votes until a node gave it back.
     fn may_have_come_back(&self, wanted: &Wanted, vote: &Vote) -> bool {
         let is_since = |us: Option<u64>| us.is_some_and(|us| wanted.begun_us <= us);
+        // The network may have held it up: its term is not over, by a clock that was set back perhaps.
+        let is_in_term =
+            vote.begun_us <= wanted.begun_us + PATIENCE_US + SLACK_US || is_since(self.lost_us.max(self.stepped_us));
         match (&wanted.change, &wanted.outcome) {
             (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) => {
                 *listing == vote.listing && is_since(self.lost_us)
             }
-            // Or the network held it up: its term is not over, by a clock that was set back perhaps.
-            (WantedChange::Remove(_), Some(ChangeOutcome::Silent)) => {
-                let is_in_term = vote.begun_us <= wanted.begun_us + PATIENCE_US + SLACK_US;
-                is_in_term || is_since(self.lost_us) || is_since(self.stepped_us)
-            }
+            (WantedChange::Remove(_), Some(ChangeOutcome::Silent)) => is_in_term,
             (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
                 *address == vote.pair.address && *at >= vote.at && is_since(self.lost_us)
             }
             (WantedChange::Cancel(_, address), Some(ChangeOutcome::Silent)) => {
-                *address == vote.pair.address && is_since(self.lost_us)
+                let may_mean_a_later_one = || self.is_below_another(vote, wanted.ended_us);
+                *address == vote.pair.address && (is_since(self.lost_us) || is_in_term && may_mean_a_later_one())
             }
             (WantedChange::List { .. }, Some(ChangeOutcome::Decided(_, Done::Listed(record)))) => {
                 record.listing > vote.listing && is_since(self.lost_us)
@@ -295,6 +295,13 @@ impl Promises {
             (WantedChange::List { .. }, Some(ChangeOutcome::Silent)) => is_since(self.lost_us),
             _ => false,
         }
+    }
+
+    /// Whether a later vote of its address may have stood before this instant: what ends that one ends a vote of the caller's
+    /// own books, too, which is told of in the meantime.
+    fn is_below_another(&self, vote: &Vote, before_us: u64) -> bool {
+        let is_later = |other: &Vote| other.pair == vote.pair && other.at > vote.at && other.begun_us <= before_us;
+        self.votes.iter().any(is_later) || self.is_in_doubt(vote.pair.address)
     }
 
     /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
