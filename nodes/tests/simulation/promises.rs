@@ -194,8 +194,16 @@ impl Promises {
             }
             (WantedChange::Cancel(server, address), ChangeOutcome::Decided(_, Done::Cancelled(at))) => {
                 let pair = Pair { server: *server, address: *address };
-                if process.voted_at(pair) == Some(*at) {
+                let shown = process.voted_at(pair);
+                if shown == Some(*at) {
                     self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
+                }
+                // What the caller knows of is over. A vote of later than that may count.
+                let known = self.votes.iter().any(|vote| {
+                    vote.pair == pair && Some(vote.at) == shown && vote.told_us < begun_us && !self.is_over(vote.at)
+                });
+                if known {
+                    self.breaks(format!("{pair:?} {at} was cancelled, and {shown:?} counts at the node that said so"));
                 }
             }
             // A listing is one that a caller wanted.
