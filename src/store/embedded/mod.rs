@@ -161,7 +161,12 @@ impl EmbeddedStore {
         self.close();
         self.open_again(matches!(error, StoreError::Full(_)));
         let void = || format!("{error}, and nothing in the file counts until it is written anew from memory");
-        Err(if is_in_doubt { StoreError::InDoubt(void()) } else { error })
+        Err(match error {
+            _ if is_in_doubt => StoreError::InDoubt(void()),
+            // Room is not what it waits for, and fewer rows would find no file either.
+            StoreError::Full(_) if self.is_void() => StoreError::Unavailable(void()),
+            error => error,
+        })
     }
 
     /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.

@@ -1,6 +1,8 @@
 //! A full disk: votes stop, what has ended is dropped all the same, and its room is for the next votes.
 
+use super::opening::strike_at;
 use super::{CommitNote, Disk, Event, STORE, StoreError, UnixSeconds, note, open, seam, server, vote};
+use std::sync::atomic::Ordering;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{RoomLeft, Store};
 
@@ -61,4 +63,39 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
     disk.locked().faults.is_full = false;
     store.commit(&batch(4_000), &note).expect("there is room again");
     assert_eq!(store.room(), RoomLeft::More, "it counts as full still");
+}
+
+/// A drop finds no room at any of its operations, and the next sync fails: that of the file that is opened again. Nothing in
+/// it counts from then on, which is told as what it is: fewer rows would help against want of room only.
+#[test]
+fn a_drop_without_room_tells_that_the_file_counts_no_more() {
+    let (mut without_room, mut void) = (0, 0);
+    for at in 0.. {
+        let (disk, note) = (seam(Disk::new(0)), note());
+        let mut store = open(&disk).expect("it is made");
+        store.commit(&[server(1, "one")], &note).expect("it is taken");
+        store.commit(&batch(0), &note).expect("it is taken");
+        // What is kept back cannot be given up either.
+        let is_struck = strike_at(&disk, at, |disk| {
+            (disk.faults.changes_fail, disk.faults.errno, disk.faults.syncs_fail) = (2, 122, 1);
+        });
+        let dropped = store.drop_before(UnixSeconds(super::AT + 1), 8_192, &note);
+        disk.set_look(None);
+        if !is_struck.load(Ordering::Relaxed) {
+            break;
+        }
+        match dropped {
+            Err(StoreError::Full(why)) => {
+                assert!(!store.is_void(), "operation {at}: {why}");
+                without_room += 1;
+            }
+            Err(StoreError::Unavailable(why)) if why.contains("os error 122") => {
+                assert!(store.is_void() && why.contains("nothing in the file counts"), "operation {at}: {why}");
+                void += 1;
+            }
+            _ => {}
+        }
+    }
+    println!("{without_room} without room, {void} void");
+    assert!(void > 3, "{void} void, {without_room} without room");
 }

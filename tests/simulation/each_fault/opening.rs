@@ -55,7 +55,11 @@ fn read_struck(
 }
 
 /// Somebody does this to the disk behind the operation of this number; whether that was so far.
-fn strike_at(disk: &Arc<SimulatedDisk>, at: usize, strike: impl Fn(&mut Disk) + Send + 'static) -> Arc<AtomicBool> {
+pub(super) fn strike_at(
+    disk: &Arc<SimulatedDisk>,
+    at: usize,
+    strike: impl Fn(&mut Disk) + Send + 'static,
+) -> Arc<AtomicBool> {
     let (hand, is_struck) = (Arc::clone(disk), Arc::new(AtomicBool::new(false)));
     let (mut operations, struck) = (0, Arc::clone(&is_struck));
     disk.set_look(Some(Box::new(move |_| {
