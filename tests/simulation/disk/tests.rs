@@ -117,3 +117,15 @@ fn a_process_that_dies_at_its_sync_leaves_what_the_sync_has_done() {
         assert_eq!(read(&mut disk, handle).contains(&2), fails);
     }
 }
+
+/// Nothing hangs on the content of the file that keeps room back: its syncs say nothing of the store.
+#[test]
+fn syncs_of_what_is_kept_back_do_not_count() {
+    for (name, failed_syncs) in [("votes.reserve", 0), ("votes.redb", 1)] {
+        let mut disk = Disk::new(0);
+        let handle = disk.open(name, true).unwrap();
+        disk.faults.syncs_fail = 1;
+        disk.sync(handle).unwrap_err();
+        assert_eq!((disk.failed_syncs, disk.has_sync_failed), (failed_syncs, failed_syncs == 1), "{name}");
+    }
+}
