@@ -232,3 +232,12 @@ fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
         ],
     );
 }
+
+/// A step in which syncs are slow may be long enough for a store to fail and to work again.
+#[test]
+fn a_store_that_works_again_in_the_step_in_which_it_failed_was_told_as_failing() {
+    let strike = Strike::ChangesFail { count: 2, errno: 28 };
+    let list = Operation::Ask(vec![Ask::List { servers: vec![(2, Named::New)], keeps: false }]);
+    let slow = Operation::Disk(Trouble::SyncTakes(30_000));
+    holds_from(8_053_251, &[Operation::Disk(Trouble::Strike(strike)), slow, list]);
+}

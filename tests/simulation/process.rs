@@ -81,6 +81,8 @@ pub(crate) struct Looks {
     pub(crate) rung: Vec<(usize, Sight)>,
     /// What the clocks read and the service showed, whenever the clocks had moved on.
     pub(crate) times: Vec<(Reading, i64)>,
+    /// Something was said to be wrong, other than that the disk is slow: it may be over by the end of the step.
+    pub(crate) is_trouble_told: bool,
     /// A commit took long, for so many milliseconds, and what was said of it.
     pub(crate) stalls: Vec<(i64, Option<Trouble>)>,
     synced_before: u64,
@@ -147,6 +149,7 @@ impl Watch {
             self.readiness.look(self.reader.clock.now().monotonic_ms);
             looks.stalls.push((ms, self.readiness.gravest().map(|(trouble, _)| trouble)));
         }
+        looks.is_trouble_told |= self.readiness.gravest().is_some_and(|(trouble, _)| trouble != Trouble::StoreSlow);
         let now = (self.clocks.reading(), self.reader.shown_ms());
         if looks.times.last().is_none_or(|last| last.0 != now.0) {
             looks.times.push(now);
