@@ -241,3 +241,21 @@ fn a_store_that_works_again_in_the_step_in_which_it_failed_was_told_as_failing()
     let slow = Operation::Disk(Trouble::SyncTakes(30_000));
     holds_from(8_053_251, &[Operation::Disk(Trouble::Strike(strike)), slow, list]);
 }
+
+/// The row of a vote that has just ended may stand beside that of the next vote of the same pair.
+#[test]
+fn a_row_that_has_just_ended_may_stand_beside_the_next_one() {
+    let ballot = |addresses, when| Ballot { server: 0, by_token: false, addresses, when };
+    let votes = |ballots, is_record| Operation::Ask(vec![Ask::Votes { ballots, is_record }]);
+    holds_from(
+        14_001_472,
+        &[
+            Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]),
+            Operation::Pass { ms: 5_300_000 },
+            votes(vec![ballot(vec![11, 5, 3], When::Now)], false),
+            Operation::Pass { ms: 5_401_000 },
+            votes(vec![ballot(vec![5, 11], When::OldBy(-60)), ballot(vec![3], When::Ago(0))], true),
+            Operation::Restart { end: End::Stop, off_ms: 0, step_ms: 0, accepts_clock: false },
+        ],
+    );
+}

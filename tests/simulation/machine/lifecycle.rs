@@ -1,13 +1,14 @@
 //! Starts, stops and ends of the service, and what becomes of its files meanwhile.
 
 use super::{ELSEWHERE, Machine, Outcome, STARTS_MS, STORE, SWEPT_STEPS};
+use crate::simulation::model::time::{FUZZ_MS, once};
 use crate::simulation::model::{Accepts, Model, Settings};
 use crate::simulation::process::{Process, opens};
 use crate::simulation::seam::SimulatedDisk;
 use std::sync::Arc;
 use vote_status::readiness::Trouble;
 use vote_status::store::commit_marker::MARKER_FILE;
-use vote_status::store::{Event, StoreError};
+use vote_status::store::{Event, StoreError, StoredVote};
 use vote_status::vote::time::UnixSeconds;
 
 impl Machine {
@@ -72,20 +73,32 @@ impl Machine {
         judged
     }
 
-    /// Votes that ended long ago have left the file.
+    /// Votes that ended long ago have left the file. One that has ended since may be there yet beside the next one of its
+    /// pair.
     fn judge_rows(&self) -> Outcome {
         let ended_by_ms = self.certain_ms.front().filter(|_| self.certain_ms.len() >= SWEPT_STEPS);
         let Some(ended_by_ms) = ended_by_ms.filter(|_| self.works() && !self.is_in_memory) else { return Ok(()) };
         let mut copy = self.disk.locked().clone();
         copy.kill();
-        let mut rows = 0;
         let opened = opens(&SimulatedDisk::holding(copy, Arc::clone(&self.clocks)))();
-        let read = opened.and_then(|mut store| {
-            store.replay(UnixSeconds(0), &mut |event| rows += usize::from(matches!(event, Event::Vote(_))))
-        });
+        let mut rows = Vec::new();
+        let read = opened.and_then(|mut store| store.replay(UnixSeconds(0), &mut |event| rows.extend(vote_of(event))));
         read.map_err(|error| format!("behind a stop: {error}"))?;
-        let most = self.model.held_max(*ended_by_ms);
-        if rows > most { Err(format!("the file has {rows} votes, and {most} have not ended")) } else { Ok(()) }
+        let ends_ms = |vote: &StoredVote| (i64::from(vote.voted_at.0) + self.model.settings.cooldown_s) * 1_000;
+        let not_ended_by = |ms: i64| rows.iter().filter(move |vote| ends_ms(vote) > ms);
+        let old = rows.len() - not_ended_by(*ended_by_ms - FUZZ_MS).count();
+        if old > 0 {
+            return Err(format!("the file has {old} votes that ended long ago"));
+        }
+        let now_ms = self.model.latest_certain_ms();
+        let (voters, live) = (once(rows.iter().map(|vote| vote.pair)).len(), not_ended_by(now_ms).count());
+        for (kept, ms) in [(voters, *ended_by_ms), (live, now_ms)] {
+            let most = self.model.held_max(ms);
+            if kept > most {
+                return Err(format!("the file has {kept} votes, and {most} have not ended"));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn ended(&mut self) {
@@ -211,5 +224,12 @@ impl Machine {
             Err(error) => Err(format!("a second process: {error:?}")),
             Ok(_) => Err("a second process opens the store".into()),
         }
+    }
+}
+
+fn vote_of(event: Event) -> Option<StoredVote> {
+    match event {
+        Event::Vote(vote) => Some(vote),
+        _ => None,
     }
 }

@@ -334,6 +334,11 @@ impl Model {
         self.live.iter().map(|live| live.lines.certain_ms()).min().unwrap_or(0)
     }
 
+    /// The latest that it may be.
+    pub(crate) fn latest_certain_ms(&self) -> i64 {
+        self.live.iter().map(|live| live.lines.certain_ms()).max().unwrap_or(0)
+    }
+
     /// How long the lines still have to be apart before the wall line is taken, about.
     pub(crate) fn left_ms(&self, reading: Reading) -> Option<i64> {
         let since_ms = self.live.iter().find_map(|live| live.lines.apart_since_ms());
