@@ -259,3 +259,24 @@ fn a_row_that_has_just_ended_may_stand_beside_the_next_one() {
         ],
     );
 }
+
+/// Somebody moves the store away while it is opened behind a power cut, which may have taken the note of its last commit. Only
+/// then an empty one may be made.
+#[test]
+fn a_store_that_is_moved_away_in_a_start_is_missed_where_a_note_tells_of_it() {
+    for seed in 0..4 {
+        for operations in 0..40 {
+            holds_from(
+                seed,
+                &[
+                    &with_votes()[..],
+                    &[
+                        Operation::Strikes(vec![(operations, Strike::MovedAway)]),
+                        Operation::Restart { end: End::PowerCut, off_ms: 0, step_ms: 0, accepts_clock: false },
+                    ],
+                ]
+                .concat(),
+            );
+        }
+    }
+}

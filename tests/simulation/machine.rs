@@ -254,8 +254,12 @@ impl Machine {
         if !process.was_ready {
             let begin = self.clocks.reading();
             process.asks(Vec::new(), false);
-            let (before, tries) = (self.counts(), process.rest_ms() == 0);
+            let (before, tries, was_noted) = (self.counts(), process.rest_ms() == 0, self.is_noted());
             let stepped = process.step(&[]);
+            if !was_noted && self.may_be_forgotten() {
+                self.is_over = true;
+                return Ok(());
+            }
             return self.step_of_start(process, begin, (before, tries), stepped.err());
         }
         self.step_ready(process, requests)?;

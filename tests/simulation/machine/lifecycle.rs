@@ -124,6 +124,13 @@ impl Machine {
         note.get(..16).is_some_and(|note| (0..8).all(|at| note[at] == !note[at + 8]))
     }
 
+    /// Whether somebody has moved the store away and nothing beside it says that there is one. A note that this start has
+    /// made for an empty store says nothing of the other.
+    pub(super) fn may_be_forgotten(&self) -> bool {
+        let has = |name| self.disk.locked().has(name);
+        has(ELSEWHERE) && (has(STORE) || !self.is_noted())
+    }
+
     /// A start; waits until the service is ready, or says what is in the way.
     pub(crate) fn start(&mut self, options: Settings, accepts: Accepts) -> Outcome {
         // A store that was moved away is known to be missing by the note of its last commit, which need not outlast a power
