@@ -114,7 +114,11 @@ fn holds(operations: &[Operation]) {
 
 /// The same, from the beginning, with what this seed draws: limits, and what the disk keeps of what was not synced.
 fn holds_from(seed: u64, operations: &[Operation]) {
-    let settings = Settings { cooldown_s: 5_400, prefix: 64 };
+    holds_under(Settings { cooldown_s: 5_400, prefix: 64 }, seed, operations);
+}
+
+/// The same, with these settings.
+fn holds_under(settings: Settings, seed: u64, operations: &[Operation]) {
     let case = Case { seed, settings, is_in_memory: false, operations: operations.to_vec() };
     if let Err(finding) = run(&case) {
         panic!("{}\n{}", finding.what, tell(&case).1.join("\n"));
@@ -279,4 +283,24 @@ fn a_store_that_is_moved_away_in_a_start_is_missed_where_a_note_tells_of_it() {
             );
         }
     }
+}
+
+/// A store that was away and comes back is seen at the next tick, behind the look at the clocks: a time that has to go back
+/// waits for the tick after it.
+#[test]
+fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
+    holds_from(
+        20_024_928,
+        &[
+            Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]),
+            Operation::Step { ms: 7_200_000 },
+            Operation::ToTaken { off_ms: 200 },
+            Operation::ComeBack,
+            Operation::Pass { ms: 590_000 },
+            Operation::Disk(Trouble::MovedAway),
+            another_vote(),
+            Operation::Disk(Trouble::Heals),
+            Operation::Pass { ms: 1_900_000 },
+        ],
+    );
 }

@@ -17,6 +17,7 @@ use vote_status::store::StoreError;
 mod chance;
 mod judging;
 mod lifecycle;
+mod works;
 
 use chance::tuning;
 
@@ -58,6 +59,8 @@ pub(crate) struct Machine {
     pub(crate) off_ms: i64,
     /// From when on (boot time) everything works, as nothing is wrong with the disk.
     works_from_ms: Option<i64>,
+    /// A tick has passed since then: the recorder looks after the store behind the time.
+    has_worked: bool,
     /// The longest that a step has taken since the disk was well for long.
     longest_step_ms: i64,
     /// Since when (boot time) the service is ready.
@@ -122,6 +125,7 @@ impl Machine {
             tuning: tuning(seed),
             off_ms: 0,
             works_from_ms: None,
+            has_worked: false,
             longest_step_ms: 0,
             ready_from_ms: 0,
             is_mended: true,
@@ -169,57 +173,6 @@ impl Machine {
     }
 
     // The disk.
-
-    fn is_disk_well(&self) -> bool {
-        let disk = self.disk.locked();
-        let faults = disk.faults;
-        disk.has(STORE)
-            && !self.is_displaced
-            && disk.strikes.is_empty()
-            && faults
-                == Faults {
-                    kill: faults.kill,
-                    sync_takes_ms: faults.sync_takes_ms,
-                    errno: faults.errno,
-                    ..Faults::default()
-                }
-    }
-
-    /// Notes from when on everything works.
-    fn look_at_disk(&mut self) {
-        let boot_ms = self.clocks.reading().boot_ms;
-        if self.is_in_memory {
-            self.works_from_ms.get_or_insert(boot_ms);
-        } else if !self.is_disk_well() {
-            self.works_from_ms = None;
-        } else if self.works_from_ms.is_none() {
-            self.works_from_ms = Some(boot_ms + RECOVERS_MS + self.longest_step_ms);
-        }
-    }
-
-    /// Whether everything works.
-    fn works(&self) -> bool {
-        let boot_ms = self.clocks.reading().boot_ms;
-        self.works_from_ms.is_some_and(|from_ms| boot_ms >= from_ms)
-    }
-
-    /// Something other than a fault has happened to the disk.
-    pub(crate) fn disturb(&mut self, is_destroyed: bool) {
-        self.works_from_ms = None;
-        self.is_unproven |= is_destroyed;
-    }
-
-    pub(crate) fn displace(&mut self, is_displaced: bool) {
-        self.is_displaced = is_displaced;
-        self.works_from_ms = None;
-    }
-
-    /// Nothing recovers while the process does not run.
-    pub(crate) fn sleeps(&mut self) {
-        if !self.works() {
-            self.works_from_ms = None;
-        }
-    }
 
     pub(crate) fn is_ready(&self) -> bool {
         self.process.as_ref().is_some_and(|process| process.was_ready)
@@ -321,6 +274,7 @@ impl Machine {
             self.ready_from_ms = took.1.boot_ms;
             let mends_ms = if self.is_mended { 0 } else { MENDS_MS + self.longest_step_ms };
             self.works_from_ms = self.works_from_ms.map(|_| took.1.boot_ms + mends_ms);
+            self.has_worked = self.works();
             self.is_mended = true;
             self.last = Some((took.1, shown_ms));
             self.certain_ms.clear();
@@ -339,7 +293,7 @@ impl Machine {
         let begin = self.clocks.reading();
         let is_tick = process.rest_ms() == 0;
         // A commit before the one in which it dies may be made by the lines as they were.
-        let may_wait = !self.works() || self.disk.locked().faults.kill.is_some();
+        let may_wait = !self.has_worked || self.disk.locked().faults.kill.is_some();
         let before_ms = process.reader.shown_ms();
         self.may_have_shown(begin, before_ms)?;
         self.model.look(begin, before_ms, may_wait);

@@ -15,7 +15,7 @@ impl Machine {
     pub(super) fn judge(&mut self, process: &mut Process, step: Step<'_>) -> Outcome {
         let works = self.works();
         let mut moments = vec![self.model.live.clone()];
-        self.model.shows(step.shown_ms, step.took, !works)?;
+        self.model.shows(step.shown_ms, step.took, !self.has_worked)?;
         moments.push(self.model.live.clone());
         let trouble = process.trouble();
         let stays_unsaid = self.model.live.iter().all(|live| live.lines.goes_back().1) && trouble.is_none();
@@ -34,6 +34,7 @@ impl Machine {
         let took_ms = step.took.1.boot_ms - step.took.0.boot_ms;
         let before_ms = if works { 0 } else { self.longest_step_ms };
         self.longest_step_ms = before_ms.max(took_ms);
+        self.has_worked = works && (self.has_worked || step.is_tick);
         self.judge_notes(&step)?;
         self.last = Some((step.took.1, step.shown_ms));
         if step.shown_ms < step.before_ms {
