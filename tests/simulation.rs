@@ -304,3 +304,34 @@ fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
         ],
     );
 }
+
+/// A start with shorter networks in which the time goes back: of two votes that fall together the latest stays, by its instant
+/// before or behind that.
+#[test]
+fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
+    let vote = |address, when, is_record| {
+        let ballot = Ballot { server: 1, by_token: false, addresses: vec![address], when };
+        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record }])
+    };
+    let other = Operation::OtherOptions {
+        cooldown_s: Some(86_400),
+        prefix: Some(48),
+        accepts: true,
+        accepts_clock: false,
+        off_ms: 0,
+    };
+    holds_under(
+        Settings { cooldown_s: 300, prefix: 64 },
+        20_031_237,
+        &[
+            Operation::Ask(vec![Ask::List { servers: vec![(1, Named::New)], keeps: false }]),
+            vote(3, When::Ago(-4), false),
+            Operation::Step { ms: 600_000 },
+            vote(10, When::Now, false),
+            Operation::Ask(vec![Ask::Cancel { server: 1, address: 10 }]),
+            Operation::ComeBack,
+            vote(1, When::Ago(-5), true),
+            other,
+        ],
+    );
+}

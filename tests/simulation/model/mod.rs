@@ -369,6 +369,19 @@ impl Live {
         seconds.map(with).collect()
     }
 
+    /// What a start with these settings makes of it. Of votes that fall together the latest stays: whether by their instants
+    /// before the time goes back, or behind that, is not said.
+    fn started_as(&self, lines: Lines, is_back: bool, options: Settings) -> Vec<Live> {
+        let mut ways = self.shown_as(lines, is_back, options.cooldown_s);
+        if is_back && self.world.settings != options {
+            let mut settled = self.clone();
+            settled.settle(options);
+            ways.extend(settled.shown_as(lines, is_back, self.world.settings.cooldown_s));
+        }
+        ways.iter_mut().for_each(|way| way.settle(options));
+        once(ways)
+    }
+
     /// The last of a start: settings, and the instants that are not given.
     fn settle(&mut self, options: Settings) {
         if self.world.settings != options {

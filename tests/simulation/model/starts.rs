@@ -75,8 +75,7 @@ impl Model {
                 let Started::Ready { live: way, is_changed } = started else { continue };
                 let took_ms = took.1.boot_ms - reading.boot_ms;
                 for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
-                    for mut way in way.shown_as(lines, is_back, options.cooldown_s) {
-                        way.settle(options);
+                    for way in way.started_as(lines, is_back, options) {
                         if is_changed || is_back {
                             let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
                             disk.push(Stored { world, note, at_ms: took.1.boot_ms });
@@ -159,10 +158,8 @@ impl Model {
             for reading in once([took.0, took.1]) {
                 for started in self.starts(stored, options, reading, accepts) {
                     let Started::Ready { live, .. } = started else { continue };
-                    let back =
-                        live.lines.goes_back().0.then(|| live.shown_as(live.lines.back(), true, options.cooldown_s));
-                    for mut way in back.into_iter().flatten().chain([live.clone()]) {
-                        way.settle(options);
+                    let back = live.lines.goes_back().0.then(|| live.started_as(live.lines.back(), true, options));
+                    for way in back.into_iter().flatten().chain(live.started_as(live.lines, false, options)) {
                         found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
                     }
                 }
