@@ -335,3 +335,52 @@ fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
         ],
     );
 }
+
+/// A start opens its store before it reads the clocks, which takes time where the file may be changing or a sync is slow, and
+/// writes to it behind that: its lines, and what it notes, are those of that moment.
+#[test]
+fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
+    let restart = Operation::Restart { end: End::PowerCut, off_ms: 31_000, step_ms: 0, accepts_clock: false };
+    let other = || Operation::OtherOptions {
+        cooldown_s: Some(86_400),
+        prefix: None,
+        accepts: true,
+        accepts_clock: true,
+        off_ms: 0,
+    };
+    holds_under(
+        Settings { cooldown_s: 60, prefix: 56 },
+        30_011_521,
+        &[
+            Operation::Disk(Trouble::SyncTakes(900)),
+            restart,
+            Operation::Strikes(vec![(1, Strike::ChangesFail { count: 2, errno: 13 })]),
+            Operation::Step { ms: -300_000 },
+            other(),
+        ],
+    );
+    let list = vec![(0, Named::New), (1, Named::New), (2, Named::New)];
+    let vote = |server, by_token, addresses, when, is_record| {
+        let ballot = Ballot { server, by_token, addresses, when };
+        Ask::Votes { ballots: vec![ballot], is_record }
+    };
+    holds_under(
+        Settings { cooldown_s: 60, prefix: 64 },
+        30_006_262,
+        &[
+            Operation::Ask(vec![Ask::List { servers: list, keeps: false }]),
+            other(),
+            Operation::Ask(vec![vote(2, false, vec![1], When::Now, false)]),
+            Operation::Ask(vec![vote(0, false, vec![2], When::Again(1), true), Ask::Remove { server: 2 }]),
+            Operation::Flip { server: 0, address: 0, rounds: 5 },
+            Operation::Restart { end: End::Stop, off_ms: 58_000, step_ms: 0, accepts_clock: false },
+            Operation::Ask(vec![Ask::Remove { server: 1 }]),
+            Operation::Disk(Trouble::Strike(Strike::Full)),
+            Operation::Pass { ms: 200_000 },
+            Operation::Ask(vec![vote(0, true, vec![4], When::Now, false)]),
+            Operation::Kill { kill: Kill::AtOperation(52), cuts_power: true },
+            Operation::Step { ms: -7_200_000 },
+            Operation::ToTaken { off_ms: -2_600 },
+        ],
+    );
+}

@@ -1,6 +1,7 @@
 //! Wall clock and boot clock that the simulation sets: steps of both signs, drift, suspends.
 
 use super::model::time::Reading;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use vote_status::clock::Readers;
 
@@ -12,6 +13,8 @@ pub(crate) struct Clocks {
     /// By how much the wall clock is fast, in parts of a million.
     drift_ppm: AtomicI64,
     has_stepped: AtomicBool,
+    /// What both read when the service first read the wall clock since this was last taken.
+    read_first: Mutex<Option<Reading>>,
 }
 
 impl Clocks {
@@ -21,6 +24,7 @@ impl Clocks {
             boot_us: AtomicI64::new(1_000_000_000),
             drift_ppm: AtomicI64::new(0),
             has_stepped: AtomicBool::new(false),
+            read_first: Mutex::new(None),
         }
     }
 
@@ -47,12 +51,19 @@ impl Clocks {
     }
 
     pub(crate) fn reading(&self) -> Reading {
-        Reading { wall_ms: self.wall_us().div_euclid(1_000), boot_ms: self.boot_us().div_euclid(1_000) }
+        let wall_us = self.wall_us.load(Ordering::Relaxed);
+        Reading { wall_ms: wall_us.div_euclid(1_000), boot_ms: self.boot_us().div_euclid(1_000) }
+    }
+
+    /// What both read when the service first read the wall clock since this was last asked.
+    pub(crate) fn take_read_first(&self) -> Option<Reading> {
+        self.read_first.lock().expect("no reading panics").take()
     }
 }
 
 impl Readers for Clocks {
     fn wall_us(&self) -> i64 {
+        self.read_first.lock().expect("no reading panics").get_or_insert_with(|| self.reading());
         self.wall_us.load(Ordering::Relaxed)
     }
 
@@ -64,6 +75,7 @@ impl Readers for Clocks {
 #[cfg(test)]
 mod tests {
     use super::Clocks;
+    use vote_status::clock::Readers;
 
     #[test]
     fn the_wall_clock_drifts_and_is_set_and_the_other_goes_on() {
@@ -75,5 +87,15 @@ mod tests {
         let after = clocks.reading();
         assert_eq!(after.boot_ms - before.boot_ms, 60_000);
         assert_eq!(after.wall_ms - before.wall_ms, 60_006 - 3_600_000);
+    }
+
+    #[test]
+    fn the_first_reading_of_the_service_is_remembered_until_it_is_taken() {
+        let clocks = Clocks::at(5_000);
+        let first = clocks.reading();
+        assert_eq!((clocks.take_read_first(), clocks.wall_us()), (None, 5_000_000));
+        clocks.pass(1_000);
+        assert_eq!((clocks.wall_us(), clocks.take_read_first()), (6_000_000, Some(first)));
+        assert_eq!(clocks.take_read_first(), None);
     }
 }

@@ -208,6 +208,7 @@ impl Machine {
             let begin = self.clocks.reading();
             process.asks(Vec::new(), false);
             let (before, tries, was_noted) = (self.counts(), process.rest_ms() == 0, self.is_noted());
+            self.clocks.take_read_first();
             let stepped = process.step(&[]);
             if !was_noted && self.may_be_forgotten() {
                 self.is_over = true;
@@ -238,7 +239,9 @@ impl Machine {
         refused: Option<StoreError>,
     ) -> Outcome {
         let (options, accepts) = (process.options, process.accepts);
-        let took = (begin, self.clocks.reading());
+        let end = self.clocks.reading();
+        // The store is opened before the clocks are read, and may be written to behind that.
+        let took = (self.clocks.take_read_first().unwrap_or(begin), end);
         let shown_ms = process.reader.shown_ms();
         if self.disk.locked().is_dead() {
             self.say(|| "dies at its start".into());
@@ -252,7 +255,7 @@ impl Machine {
             return self.model.is_wrong(options, accepts, took, is_void).map_err(|why| format!("{why}: {error}"));
         }
         let trouble = process.trouble();
-        let took_ms = took.1.boot_ms - took.0.boot_ms;
+        let took_ms = end.boot_ms - begin.boot_ms;
         self.longest_step_ms = self.longest_step_ms.max(took_ms);
         // A try that took long is not made again sooner.
         if process.rest_ms() > TRIES_AGAIN_MS + self.longest_step_ms {

@@ -56,7 +56,7 @@ impl Model {
         all
     }
 
-    /// The service is ready; it has read the clocks at one of these took, and shows this time.
+    /// The service is ready; it has read the clocks at the first of `took`, or again at the second, and shows this time.
     /// Where the store `is_void`, a power cut may leave what is older than this start has seen.
     pub(crate) fn is_ready(
         &mut self,
