@@ -384,3 +384,31 @@ fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
         ],
     );
 }
+
+/// An earlier line becomes certain, and a vote is recorded that would have ended by the line before. Where the time goes back,
+/// it stays: no line that is certain since has ended it.
+#[test]
+fn a_vote_that_comes_behind_an_earlier_line_is_not_ended_by_the_line_before() {
+    let vote = |server, by_token, address, when| {
+        let ballot = Ballot { server, by_token, addresses: vec![address], when };
+        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: true }])
+    };
+    holds_under(
+        Settings { cooldown_s: 300, prefix: 56 },
+        30_016_646,
+        &[
+            Operation::Ask(vec![Ask::List { servers: vec![(1, Named::New)], keeps: false }]),
+            Operation::Step { ms: -59_000 },
+            Operation::Pass { ms: 61_000 },
+            Operation::Step { ms: -59_000 },
+            Operation::Pass { ms: 61_000 },
+            Operation::ComeBack,
+            Operation::Step { ms: -662_000 },
+            Operation::ToTaken { off_ms: 0 },
+            Operation::ComeBack,
+            vote(1, true, 0, When::Ago(568)),
+            vote(2, false, 1, When::OldBy(-1)),
+            Operation::Step { ms: -7_200_000 },
+        ],
+    );
+}

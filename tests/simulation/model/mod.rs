@@ -44,11 +44,10 @@ impl Live {
             let boot_ms = self.lines.boot_ms();
             (boot_ms <= until_ms + FUZZ_MS, is_sure && boot_ms < until_ms - FUZZ_MS - REFUSES_LESS_MS)
         });
-        let ended_by_ms = self.lines.ended_by_ms();
         Moment {
             now_s,
             certain_ms,
-            ended_by_ms,
+            ended_by_ms: self.lines.certain_ms(),
             spent_up_to_s: self.noted_spent.map(|(up_to_s, ..)| up_to_s),
             is_after_start,
         }
@@ -114,7 +113,7 @@ impl Model {
         let live = std::mem::take(&mut self.live).into_iter();
         let ways = live.flat_map(|live| {
             let ways = live.lines.look(reading, before_ms, may_wait);
-            ways.into_iter().map(move |lines| Live { lines, ..live.clone() })
+            ways.into_iter().map(move |lines| Live { lines, ..live.clone() }.left_out())
         });
         self.live = once(ways);
         self.is_lost |= self.live.len() > WAYS_MAX;
@@ -135,7 +134,7 @@ impl Model {
                 ways.extend(live.shown_as(lines, is_back, live.world.settings.cooldown_s));
             }
         }
-        let ways = once(ways);
+        let ways = once(ways.into_iter().map(Live::left_out));
         if ways.is_empty() {
             let lines: Vec<Lines> = self.live.iter().map(|live| live.lines).collect();
             return Err(format!("the time shown is {shown_ms}, but the lines are {lines:?}"));
@@ -351,6 +350,16 @@ impl Live {
         once(self.world.asked(request, part, self.moment(now_s)))
     }
 
+    /// Where an earlier line has become certain, what had ended before is left out, or it would count again. A vote that is
+    /// recorded from then on has not ended by the line before.
+    fn left_out(mut self) -> Live {
+        if let Some(ended_by_ms) = self.lines.take_left_out() {
+            let world = Rc::make_mut(&mut self.world);
+            world.leaves_out(ended_by_ms, world.settings.cooldown_s);
+        }
+        self
+    }
+
     /// The same with these lines; the seconds that the change may have gone back to are told apart.
     /// Whether it goes back before its votes get another length, or after that, is not said.
     fn shown_as(&self, lines: Lines, is_back: bool, other_s: i64) -> Vec<Live> {
@@ -361,7 +370,7 @@ impl Live {
         let seconds = shown_s.min(target_s)..=shown_s.max(target_s);
         let with = |to_s: i64| {
             let mut world = (*self.world).clone();
-            world.goes_back(self.lines.ended_by_ms(), to_s, other_s);
+            world.goes_back(self.lines.leaves_out_by_ms(), to_s, other_s);
             // What was spent need not be remembered, nor by a start.
             let noted_spent = self.noted_spent.map(|(up_to_s, _, until_ms)| (up_to_s, false, until_ms));
             Live { lines, world: Rc::new(world), noted_spent }

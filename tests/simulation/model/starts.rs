@@ -82,7 +82,7 @@ impl Model {
                         } else {
                             stays = true;
                         }
-                        live.push(way);
+                        live.push(way.left_out());
                     }
                 }
             }

@@ -43,6 +43,8 @@ pub(crate) struct Lines {
     parted: Option<Parted>,
     /// The latest that the certain line has been since the time shown went back.
     ended_by_ms: i64,
+    /// Where an earlier line has just become certain: what has ended by this, the certain line before, is left out.
+    left_out_by_ms: Option<i64>,
 }
 
 /// How a start may go on.
@@ -75,7 +77,14 @@ impl Lines {
     /// A new store: all is one.
     pub(crate) fn new(reading: Reading) -> Lines {
         let wall_ms = reading.wall_ms;
-        Lines { certain_ms: wall_ms, last: reading, shown_ms: wall_ms, parted: None, ended_by_ms: wall_ms }
+        Lines {
+            certain_ms: wall_ms,
+            last: reading,
+            shown_ms: wall_ms,
+            parted: None,
+            ended_by_ms: wall_ms,
+            left_out_by_ms: None,
+        }
     }
 
     /// The certain line, in milliseconds.
@@ -86,6 +95,16 @@ impl Lines {
     /// What has ended by this has ended for good.
     pub(crate) fn ended_by_ms(&self) -> i64 {
         self.ended_by_ms
+    }
+
+    /// What a change that goes back leaves out has ended by this.
+    pub(crate) fn leaves_out_by_ms(&self) -> i64 {
+        self.left_out_by_ms.unwrap_or(self.certain_ms)
+    }
+
+    /// What has ended by this is left out, as an earlier line has just become certain.
+    pub(crate) fn take_left_out(&mut self) -> Option<i64> {
+        self.left_out_by_ms.take()
     }
 
     /// When this is, by the boot clock.
@@ -119,7 +138,7 @@ impl Lines {
 
     /// The change that goes back is made.
     pub(crate) fn back(&self) -> Lines {
-        Lines { shown_ms: self.target_ms(), ended_by_ms: self.certain_ms, ..*self }
+        Lines { shown_ms: self.target_ms(), ended_by_ms: self.certain_ms, left_out_by_ms: None, ..*self }
     }
 
     /// What the service shows now, `took_ms` after the look, fits: as it is, or behind the change that goes back,
@@ -143,7 +162,7 @@ impl Lines {
     pub(crate) fn look(&self, reading: Reading, before_ms: i64, may_wait: bool) -> Vec<Lines> {
         let run_ms = reading.boot_ms - self.last.boot_ms;
         let carried_ms = self.certain_ms + run_ms;
-        let on = Lines { last: reading, shown_ms: before_ms, ..*self };
+        let on = Lines { last: reading, shown_ms: before_ms, left_out_by_ms: None, ..*self };
         let ways = match self.parted {
             None => on.look_at_one(carried_ms, run_ms > GAP_MS),
             Some(parted) => Lines { certain_ms: carried_ms, ..on }.look_at_two(parted, may_wait),
@@ -193,7 +212,7 @@ impl Lines {
                 for is_over in at_most(HOLD_MS, boot_ms - since_ms) {
                     // `ended_by_ms` stays at what the certain line was before.
                     let ended_by_ms = on.ended_by_ms.max(on.certain_ms);
-                    let taken = Lines { certain_ms: wall_ms, parted: None, ended_by_ms, ..on };
+                    let taken = Lines { parted: None, ended_by_ms, ..on }.take(wall_ms);
                     if is_over {
                         ways.push(taken);
                     }
@@ -204,6 +223,12 @@ impl Lines {
             }
         }
         ways
+    }
+
+    /// This line becomes certain.
+    fn take(self, wall_ms: i64) -> Lines {
+        let left_out_by_ms = (wall_ms < self.certain_ms).then_some(self.certain_ms);
+        Lines { certain_ms: wall_ms, left_out_by_ms, ..self }
     }
 
     fn part(self) -> Lines {
@@ -225,9 +250,16 @@ impl Lines {
             for is_back in [moved_ms < 0, moved_ms < -FUZZ_MS] {
                 let certain_ms = note.certain_ms + moved_ms.clamp(0, NEAR_MS);
                 let shown_ms = note.shown_ms + if is_back { NEAR_MS } else { 0 };
-                let on = Lines { certain_ms, last: reading, shown_ms, parted: None, ended_by_ms: certain_ms };
+                let on = Lines {
+                    certain_ms,
+                    last: reading,
+                    shown_ms,
+                    parted: None,
+                    ended_by_ms: certain_ms,
+                    left_out_by_ms: None,
+                };
                 if accepts {
-                    ways.push(Start::Lines(Lines { certain_ms: wall_ms, ..on }.shown_at_start()));
+                    ways.push(Start::Lines(on.take(wall_ms).shown_at_start()));
                     continue;
                 }
                 for is_near in at_most((wall_ms - certain_ms).abs(), NEAR_MS) {

@@ -365,11 +365,9 @@ impl World {
     /// The time shown goes back: what has ended is left out, and what lies ahead gets the new time. What has ended by one of
     /// two lengths only may be left out.
     pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, other_s: i64) {
-        let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
+        self.leaves_out(ended_by_ms, other_s);
         for (id, server) in &mut self.servers {
-            server.votes.retain(|_, vote| (vote.at_s + longer_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
             for vote in server.votes.values_mut() {
-                vote.is_doubted |= (vote.at_s + shorter_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
                 if vote.at_s > to_s + AHEAD_MAX_S {
                     vote.at_s = to_s;
                 }
@@ -382,6 +380,17 @@ impl World {
             }
         }
         self.forget_spent();
+    }
+
+    /// What has ended is left out. What has ended by one of two lengths only may be.
+    pub(crate) fn leaves_out(&mut self, ended_by_ms: i64, other_s: i64) {
+        let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
+        for server in self.servers.values_mut() {
+            server.votes.retain(|_, vote| (vote.at_s + longer_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
+            for vote in server.votes.values_mut() {
+                vote.is_doubted |= (vote.at_s + shorter_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
+            }
+        }
     }
 
     /// A start: what the certain line has ended is gone. What it had ended before, and has not ended as it was noted, may
