@@ -100,11 +100,18 @@ fn a_seed_does_the_same_each_time() {
 fn with_votes() -> Vec<Operation> {
     let ballot = |when| Ballot { server: 0, by_token: false, addresses: vec![2], when };
     let other = Ballot { addresses: vec![0], ..ballot(When::OldBy(-600)) };
-    let servers = vec![(0, Named::New)];
-    vec![
-        Operation::Ask(vec![Ask::List { servers, keeps: false }]),
-        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot(When::Now), other], is_record: false }]),
-    ]
+    vec![list(&[0]), votes(vec![ballot(When::Now), other], false)]
+}
+
+/// Servers are listed anew.
+fn list(servers: &[usize]) -> Operation {
+    let servers = servers.iter().map(|server| (*server, Named::New)).collect();
+    Operation::Ask(vec![Ask::List { servers, keeps: false }])
+}
+
+/// Votes are asked for.
+fn votes(ballots: Vec<Ballot>, is_record: bool) -> Operation {
+    Operation::Ask(vec![Ask::Votes { ballots, is_record }])
 }
 
 /// Whether all that follows those votes is as the contract says.
@@ -202,7 +209,7 @@ fn a_restart_during_a_standstill_is_ready() {
 /// A vote of the first server by another address.
 fn another_vote() -> Operation {
     let ballot = Ballot { server: 0, by_token: true, addresses: vec![11], when: When::Now };
-    Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: false }])
+    votes(vec![ballot], false)
 }
 
 /// An older copy is refused although the note of the last commit was deleted just before a stop.
@@ -221,11 +228,10 @@ fn a_note_that_is_deleted_before_a_stop_refuses_an_older_copy() {
 /// power cut leaves.
 #[test]
 fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
-    let list = Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]);
     holds_from(
         8_003_381,
         &[
-            list,
+            list(&[0]),
             Operation::Disk(Trouble::Strike(Strike::SyncsFail(3))),
             Operation::OtherOptions { cooldown_s: None, prefix: None, accepts: false, accepts_clock: false, off_ms: 0 },
             another_vote(),
@@ -241,20 +247,18 @@ fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
 #[test]
 fn a_store_that_works_again_in_the_step_in_which_it_failed_was_told_as_failing() {
     let strike = Strike::ChangesFail { count: 2, errno: 28 };
-    let list = Operation::Ask(vec![Ask::List { servers: vec![(2, Named::New)], keeps: false }]);
     let slow = Operation::Disk(Trouble::SyncTakes(30_000));
-    holds_from(8_053_251, &[Operation::Disk(Trouble::Strike(strike)), slow, list]);
+    holds_from(8_053_251, &[Operation::Disk(Trouble::Strike(strike)), slow, list(&[2])]);
 }
 
 /// The row of a vote that has just ended may stand beside that of the next vote of the same pair.
 #[test]
 fn a_row_that_has_just_ended_may_stand_beside_the_next_one() {
     let ballot = |addresses, when| Ballot { server: 0, by_token: false, addresses, when };
-    let votes = |ballots, is_record| Operation::Ask(vec![Ask::Votes { ballots, is_record }]);
     holds_from(
         14_001_472,
         &[
-            Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]),
+            list(&[0]),
             Operation::Pass { ms: 5_300_000 },
             votes(vec![ballot(vec![11, 5, 3], When::Now)], false),
             Operation::Pass { ms: 5_401_000 },
@@ -292,7 +296,7 @@ fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
     holds_from(
         20_024_928,
         &[
-            Operation::Ask(vec![Ask::List { servers: vec![(0, Named::New)], keeps: false }]),
+            list(&[0]),
             Operation::Step { ms: 7_200_000 },
             Operation::ToTaken { off_ms: 200 },
             Operation::ComeBack,
@@ -310,8 +314,7 @@ fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
 #[test]
 fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
     let vote = |address, when, is_record| {
-        let ballot = Ballot { server: 1, by_token: false, addresses: vec![address], when };
-        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record }])
+        votes(vec![Ballot { server: 1, by_token: false, addresses: vec![address], when }], is_record)
     };
     let other = Operation::OtherOptions {
         cooldown_s: Some(86_400),
@@ -324,7 +327,7 @@ fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
         Settings { cooldown_s: 300, prefix: 64 },
         20_031_237,
         &[
-            Operation::Ask(vec![Ask::List { servers: vec![(1, Named::New)], keeps: false }]),
+            list(&[1]),
             vote(3, When::Ago(-4), false),
             Operation::Step { ms: 600_000 },
             vote(10, When::Now, false),
@@ -359,7 +362,6 @@ fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
             other(),
         ],
     );
-    let list = vec![(0, Named::New), (1, Named::New), (2, Named::New)];
     let vote = |server, by_token, addresses, when, is_record| {
         let ballot = Ballot { server, by_token, addresses, when };
         Ask::Votes { ballots: vec![ballot], is_record }
@@ -368,7 +370,7 @@ fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
         Settings { cooldown_s: 60, prefix: 64 },
         30_006_262,
         &[
-            Operation::Ask(vec![Ask::List { servers: list, keeps: false }]),
+            list(&[0, 1, 2]),
             other(),
             Operation::Ask(vec![vote(2, false, vec![1], When::Now, false)]),
             Operation::Ask(vec![vote(0, false, vec![2], When::Again(1), true), Ask::Remove { server: 2 }]),
@@ -390,14 +392,13 @@ fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
 #[test]
 fn a_vote_that_comes_behind_an_earlier_line_is_not_ended_by_the_line_before() {
     let vote = |server, by_token, address, when| {
-        let ballot = Ballot { server, by_token, addresses: vec![address], when };
-        Operation::Ask(vec![Ask::Votes { ballots: vec![ballot], is_record: true }])
+        votes(vec![Ballot { server, by_token, addresses: vec![address], when }], true)
     };
     holds_under(
         Settings { cooldown_s: 300, prefix: 56 },
         30_016_646,
         &[
-            Operation::Ask(vec![Ask::List { servers: vec![(1, Named::New)], keeps: false }]),
+            list(&[1]),
             Operation::Step { ms: -59_000 },
             Operation::Pass { ms: 61_000 },
             Operation::Step { ms: -59_000 },

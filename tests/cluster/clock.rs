@@ -11,7 +11,7 @@ use crate::util::server::Server;
 use crate::util::time::rfc3339;
 use crate::util::wait_until;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The clock of Redis, so many seconds from the machine's. (Debian's libfaketime and the allocator of
 /// Redis wait for each other at the start.)
@@ -44,6 +44,13 @@ pub(crate) fn give_clock(engine: &mut Engine, step_s: i64) -> PathBuf {
     step_file
 }
 
+/// Sets the clock of a Redis that has such a file so many seconds from the machine's.
+pub(crate) fn set_clock(step_file: &Path, step_s: i64) {
+    let new = step_file.with_extension("new");
+    fs::write(&new, step_s.to_string()).expect("the step can be written");
+    fs::rename(&new, step_file).expect("the step can be put in place");
+}
+
 /// A Redis with a clock that steps, and two nodes with the machine's.
 struct Scene {
     engine: Engine,
@@ -67,9 +74,7 @@ impl Scene {
     fn step(&self, step_s: i64) {
         let before: i64 = fs::read_to_string(&self.step_file).expect("a step").parse().expect("a number");
         let rebuilds: Vec<f64> = self.nodes.iter().map(|node| node.rebuilds("clock")).collect();
-        let new = self.step_file.with_extension("new");
-        fs::write(&new, step_s.to_string()).expect("the step can be written");
-        fs::rename(&new, &self.step_file).expect("the step can be put in place");
+        set_clock(&self.step_file, step_s);
         for (node, rebuilds) in self.nodes.iter().zip(rebuilds) {
             wait_until("a node sees the step", || {
                 let offset = node.metric("vote_status_store_clock_offset_seconds");

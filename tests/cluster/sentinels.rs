@@ -1,7 +1,7 @@
 //! Three Sentinels, a primary and two replicas, real ones: the primary dies under load, another is
 //! named, and the nodes find it by themselves.
 
-use crate::cluster::util::engine::Engine;
+use crate::cluster::util::engine::{Engine, sentinels_url};
 use crate::cluster::util::load::SERVERS;
 use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
@@ -23,8 +23,7 @@ fn nodes_follow_the_primary_that_sentinels_name() {
             (count("replicas"), count("sentinels")) == (2, 2)
         });
     }
-    let addresses: Vec<String> = sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
-    let store = format!("redis+sentinel://{}/votes", addresses.join(","));
+    let store = sentinels_url(&sentinels);
     init(&store);
     let nodes = Node::start_many(2, &store, &["--store-wait-replicas", "1"]);
     nodes[0].add_servers(SERVERS);

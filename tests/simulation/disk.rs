@@ -3,7 +3,7 @@
 //! their own. Every fault follows from one seed. What the disk really holds (`durable`) stands beside what a process
 //! sees (`seen`), so that a fault can be told from a mistake of this file.
 
-use super::machine::{ELSEWHERE, STORE};
+use super::machine::{ELSEWHERE, RESERVE, STORE};
 use crate::util::random::Random;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -18,8 +18,6 @@ pub(crate) use faults::{Faults, Kill, Strike};
 /// The kernel caches pages; a disk writes sectors.
 pub(crate) const PAGE: usize = 4_096;
 const SECTOR: usize = 512;
-/// The file that only keeps room back: nothing hangs on what it holds.
-const KEEPS_ROOM: &str = "votes.reserve";
 
 const EIO: i32 = 5;
 const EAGAIN: i32 = 11;
@@ -381,7 +379,7 @@ impl Disk {
             Some(Kill::AtOperation(_)) | None => {}
         }
         let synced = self.write_dirty(handle, kills == Some(true));
-        if self.names.get(KEEPS_ROOM) != self.handles.get(&handle) {
+        if self.names.get(RESERVE) != self.handles.get(&handle) {
             self.syncs += u64::from(synced.is_ok());
             self.failed_syncs += u64::from(synced.is_err());
             self.has_sync_failed = synced.is_err();

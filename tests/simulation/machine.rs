@@ -22,6 +22,8 @@ mod works;
 use chance::tuning;
 
 pub(crate) const STORE: &str = "votes.redb";
+/// The file that only keeps room back: nothing hangs on what it holds.
+pub(crate) const RESERVE: &str = "votes.reserve";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 /// The first second of each simulation.
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;

@@ -37,10 +37,16 @@ const POLL: Duration = Duration::from_millis(2);
 
 /// Waits until it is so.
 #[track_caller]
-pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + DEADLINE;
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_within(DEADLINE, what, is_so);
+}
+
+/// The same, of what takes longer for a reason.
+#[track_caller]
+pub(crate) fn wait_within(deadline: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + deadline;
     while !is_so() {
-        assert!(Instant::now() < until, "not within {DEADLINE:?}: {what}");
+        assert!(Instant::now() < until, "not within {deadline:?}: {what}");
         sleep(POLL);
     }
 }

@@ -85,11 +85,8 @@ impl Run {
         } else {
             WantedChange::Cast(WantedServer::Id(SERVER), None, vec![voter(1)])
         };
-        let (mut after_us, mut meanwhile) = (0, Vec::new());
-        for change in [WantedChange::Remove(SERVER), self.list(SERVER, None), vote] {
-            after_us += self.random.below(80 * MS);
-            meanwhile.push((after_us, Planned::Want(other, change)));
-        }
+        let changes = vec![WantedChange::Remove(SERVER), self.list(SERVER, None), vote];
+        let (_, meanwhile) = self.one_after_another(other, changes, 80 * MS);
         let (what, held_us) = (HeldUp::Gift(SERVER), self.random.below(SECOND));
         world.race = Some(Race { host, what, held_us, meanwhile });
     }
@@ -107,17 +104,28 @@ impl Run {
             1 => (WantedChange::Remove(server), vec![WantedChange::Remove(server), self.list(server, None), cast]),
             _ => (self.rotate(server), vec![WantedChange::Remove(server)]),
         };
-        let (mut after_us, mut meanwhile) = (0, Vec::new());
-        for change in overtake {
-            after_us += self.random.below(SECOND / 4);
-            meanwhile.push((after_us, Planned::Want(other, change)));
-        }
+        let (after_us, mut meanwhile) = self.one_after_another(other, overtake, SECOND / 4);
         if self.random.is(30) {
             meanwhile.push((after_us + self.random.below(SECOND), Planned::Back));
         }
         let what = HeldUp::Meant(server);
         world.race = Some(Race { host, what, held_us: after_us + self.random.below(SECOND), meanwhile });
         world.plan(SECOND / 5, Planned::Want(host, late));
+    }
+
+    /// Changes that are wanted at a host, each below so long after the one before, and when the last one is.
+    fn one_after_another(
+        &mut self,
+        host: usize,
+        changes: Vec<WantedChange>,
+        below_us: u64,
+    ) -> (u64, Vec<(u64, Planned)>) {
+        let (mut after_us, mut planned) = (0, Vec::new());
+        for change in changes {
+            after_us += self.random.below(below_us);
+            planned.push((after_us, Planned::Want(host, change)));
+        }
+        (after_us, planned)
     }
 
     /// A server is listed at the node beside this one, and voted for in a moment. Gives that node, and the vote.

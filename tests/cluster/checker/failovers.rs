@@ -2,11 +2,12 @@
 //! and Sentinels stop, die and come back, and Sentinels name machines that are no primary. No vote that was acknowledged is
 //! lost, and none counts twice.
 
-use crate::cluster::util::engine::Engine;
+use crate::cluster::checker::Seeds;
+use crate::cluster::util::engine::{Engine, sentinels_url};
 use crate::cluster::util::load::{SERVERS, Tally};
 use crate::cluster::util::node::{Node, init};
 use crate::cluster::util::oracle::settle;
-use crate::cluster::util::resp::{Redis, Value};
+use crate::cluster::util::resp::Value;
 use crate::util::load::Load;
 use crate::util::needs::has;
 use crate::util::random::Random;
@@ -80,13 +81,12 @@ impl Scene {
     fn settle(&self) -> usize {
         let until = Instant::now() + SETTLE_MAX;
         loop {
-            let named: Option<Vec<usize>> = self.sentinels.iter().map(|sentinel| self.named_by(sentinel)).collect();
-            let one = named.filter(|named| named.iter().all(|each| *each == named[0])).map(|named| named[0]);
+            let named = self.sentinels.each_ref().map(|sentinel| self.named_by(sentinel));
+            let one = named[0].filter(|_| named.iter().all(|each| *each == named[0]));
             if let Some(primary) = one.filter(|primary| self.has_replicas(*primary)) {
                 return primary;
             }
-            let heard: Vec<_> = self.sentinels.iter().map(|sentinel| self.named_by(sentinel)).collect();
-            assert!(Instant::now() < until, "no agreement within {SETTLE_MAX:?}: {heard:?}");
+            assert!(Instant::now() < until, "no agreement within {SETTLE_MAX:?}: {named:?}");
             sleep(POLL);
         }
     }
@@ -123,7 +123,7 @@ impl Scene {
 
     /// What a Sentinel watches from now on.
     fn point(&self, sentinel: usize, machine: usize) {
-        let mut redis: Redis = self.sentinels[sentinel].connect();
+        let mut redis = self.sentinels[sentinel].connect();
         redis.ask(&["SENTINEL", "REMOVE", "votes"]);
         let port = self.machines[machine].addr().port().to_string();
         redis.ask(&["SENTINEL", "MONITOR", "votes", "127.0.0.1", &port, "2"]);
@@ -137,7 +137,7 @@ impl Scene {
             Fault::Failover => self.fail_over(0, primary),
             Fault::Kill => {
                 self.machines[primary].kill();
-                wait_for_more(load, SETTLE_MAX);
+                load.wait_for_more_within(SETTLE_MAX, MORE);
                 self.machines[primary].run();
             }
             Fault::Freeze(ms) => {
@@ -149,7 +149,7 @@ impl Scene {
                 self.sentinels[sentinel].signal(Signal::STOP);
                 // It is asked by the nodes as well, and does not answer.
                 self.fail_over((sentinel + 1) % 3, primary);
-                wait_for_more(load, SETTLE_MAX);
+                load.wait_for_more_within(SETTLE_MAX, MORE);
                 self.sentinels[sentinel].signal(Signal::CONT);
             }
             Fault::Misled(count, ms) => {
@@ -166,7 +166,7 @@ impl Scene {
             }
         }
         self.settle();
-        wait_for_more(load, VOTES_MAX);
+        load.wait_for_more_within(VOTES_MAX, MORE);
     }
 
     /// Has a Sentinel name another primary, and waits for that: two Sentinels that are asked at the same time make two
@@ -181,31 +181,22 @@ impl Scene {
     }
 }
 
-fn wait_for_more(load: &Load<Tally>, at_most: Duration) {
-    let (until, wanted) = (Instant::now() + at_most, load.known().recorded.len() + MORE);
-    while load.known().recorded.len() < wanted {
-        assert!(Instant::now() < until, "no votes are recorded for {at_most:?}");
-        sleep(POLL);
-    }
-}
-
 #[test]
 fn random_failovers_lose_no_vote_and_pay_none_twice() {
     if !has(&["redis-server"]) {
         return;
     }
-    let mut seeds = super::Seeds::from_environment();
+    let mut seeds = Seeds::from_environment();
     while let Some((what, mut random)) = seeds.next() {
         let faults: Vec<Fault> = (0..FAULTS).map(|_| draw(&mut random)).collect();
         println!("{what}: {faults:?}");
         let mut scene = Scene::new();
-        let addresses: Vec<String> = scene.sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
-        let store = format!("redis+sentinel://{}/votes", addresses.join(","));
+        let store = sentinels_url(&scene.sentinels);
         init(&store);
         let nodes = Node::start_many(2, &store, &[]);
         nodes[0].add_servers(SERVERS);
         let load = Load::voting(&[&nodes[0], &nodes[1]], 6, 5, 0);
-        wait_for_more(&load, VOTES_MAX);
+        load.wait_for_more_within(VOTES_MAX, MORE);
         for fault in faults {
             scene.stage(fault, &load);
         }

@@ -4,6 +4,7 @@ use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::Violation;
 use crate::cluster::checker::schedule::{Directory, Step, Strain};
 use crate::cluster::checker::world::{Place, World, url_of_node};
+use crate::cluster::clock::set_clock;
 use crate::cluster::util::engine::add_documented_user;
 use crate::cluster::util::node::{Node, folder};
 use crate::cluster::util::oracle::{Truth, is_numbered};
@@ -13,7 +14,6 @@ use crate::util::time::now_unix;
 use crate::util::wait_until;
 use rustix::process::Signal;
 use std::collections::BTreeSet;
-use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -100,9 +100,7 @@ impl World {
             Step::Clock(step_s) => {
                 let file =
                     self.clock_file.as_ref().expect("a schedule whose clock steps has a store with such a clock");
-                let new = file.with_extension("new");
-                fs::write(&new, step_s.to_string()).expect("the step can be written");
-                fs::rename(&new, file).expect("the step can be put in place");
+                set_clock(file, *step_s);
             }
             Step::Strain(strain) => self.strain(*strain),
             Step::Relax => self.relax(),

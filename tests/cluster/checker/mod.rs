@@ -52,29 +52,29 @@ fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> String {
 /// The seeds of a checker: the one of the short run, the given one, or new ones until the time is over.
 pub(crate) struct Seeds {
     seeds: Random,
-    given: bool,
+    is_given: bool,
     until: Option<Instant>,
     rounds: usize,
 }
 
 impl Seeds {
     pub(crate) fn from_environment() -> Seeds {
-        let given = std::env::var_os("TEST_SEED").is_some();
+        let is_given = std::env::var_os("TEST_SEED").is_some();
         let until = std::env::var("VOTE_STATUS_TEST_CHECKER_S").ok().map(|seconds| {
             Instant::now() + Duration::from_secs(seconds.parse().expect("VOTE_STATUS_TEST_CHECKER_S is a number"))
         });
         // The short run is the same each time: what is new is looked for when somebody looks on.
-        let seeds = if given || until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
-        Seeds { seeds, given, until, rounds: 0 }
+        let seeds = if is_given || until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
+        Seeds { seeds, is_given, until, rounds: 0 }
     }
 
     /// What a failure of the next round says, and its chance; `None` where enough were played.
     pub(crate) fn next(&mut self) -> Option<(String, Random)> {
         let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
-        if self.rounds > 0 && (self.given || is_over(self.until)) {
+        if self.rounds > 0 && (self.is_given || is_over(self.until)) {
             return None;
         }
-        if self.given {
+        if self.is_given {
             return Some(("the given seed".to_owned(), self.seeds.clone()));
         }
         let seed = self.seeds.next();

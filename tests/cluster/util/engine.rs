@@ -258,6 +258,12 @@ pub(crate) fn url(addr: SocketAddr) -> String {
     format!("redis://{addr}")
 }
 
+/// The store that these Sentinels name, as an option's value.
+pub(crate) fn sentinels_url(sentinels: &[Engine]) -> String {
+    let addresses: Vec<String> = sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
+    format!("redis+sentinel://{}/votes", addresses.join(","))
+}
+
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }

@@ -9,7 +9,7 @@ use crate::util::load::{Caller, Load, Notes};
 use crate::util::random::Random;
 use crate::util::response::Response;
 use crate::util::time::from_rfc3339;
-use crate::util::wait_until;
+use crate::util::{DEADLINE, wait_within};
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread::sleep;
 use std::time::Duration;
@@ -56,8 +56,13 @@ impl Load<Tally> {
 
     /// Waits until so many more votes are recorded.
     pub(crate) fn wait_for_more(&self, votes: usize) {
+        self.wait_for_more_within(DEADLINE, votes);
+    }
+
+    /// The same, where that takes longer for a reason.
+    pub(crate) fn wait_for_more_within(&self, deadline: Duration, votes: usize) {
         let wanted = self.known().recorded.len() + votes;
-        wait_until("votes are recorded", || self.known().recorded.len() >= wanted);
+        wait_within(deadline, "votes are recorded", || self.known().recorded.len() >= wanted);
     }
 }
 

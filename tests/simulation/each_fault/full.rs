@@ -2,11 +2,11 @@
 
 use super::opening::strike_at;
 use super::{CommitNote, Disk, Event, STORE, StoreError, UnixSeconds, note, open, seam, server, vote};
+use crate::simulation::machine::RESERVE;
 use std::sync::atomic::Ordering;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{RoomLeft, Store};
 
-const RESERVE: &str = "votes.reserve";
 /// Votes in one commit, and such commits before the disk is full.
 const BATCH: u32 = 200;
 const BATCHES: u32 = 10;

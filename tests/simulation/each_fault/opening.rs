@@ -5,6 +5,7 @@ use super::{
     AT, Change, Disk, Event, Faults, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, UnixSeconds, note,
     open, renew, seam, server, vote,
 };
+use crate::simulation::machine::RESERVE;
 use crate::simulation::seam::At;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -189,7 +190,7 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
 fn a_part_that_goes_at_any_operation_of_a_start_is_missed_or_not_needed() {
     let (right, marker) = written(0..30);
     let mut trials = 0;
-    for part in [STORE, MARKER_FILE, "lock", "votes.reserve"] {
+    for part in [STORE, MARKER_FILE, "lock", RESERVE] {
         for at in 0.. {
             let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
             let Some(first) = read_struck(&disk, at, move |disk| disk.move_away(part, "elsewhere")) else { break };
