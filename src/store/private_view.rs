@@ -44,18 +44,14 @@ struct Written {
 }
 
 impl PrivateView {
-    /// The file as it is now.
+    /// The file as it is now, of which at most `bytes_max` are seen.
     ///
     /// # Errors
     /// What the system says.
-    pub(super) fn of(file: Arc<dyn DiskFile>) -> io::Result<Self> {
+    pub(super) fn of(file: Arc<dyn DiskFile>, bytes_max: u64) -> io::Result<Self> {
         let look = file.look()?;
-        let written = Written {
-            bytes_len: look.bytes_len,
-            file_bytes: look.bytes_len,
-            pages: BTreeMap::new(),
-            steps: Vec::new(),
-        };
+        let bytes_len = look.bytes_len.min(bytes_max);
+        let written = Written { bytes_len, file_bytes: bytes_len, pages: BTreeMap::new(), steps: Vec::new() };
         Ok(Self { file, look, written: Arc::new(Mutex::new(written)) })
     }
 
@@ -176,7 +172,7 @@ mod tests {
         let file = disk.open_or_make("file").expect("it is made");
         let first: Vec<u8> = (0..10_000).map(|at| u8::try_from(at % 251).expect("a byte")).collect();
         file.write_all_at(&first, 0).expect("it is written");
-        let view = PrivateView::of(Arc::clone(&file)).expect("it is there");
+        let view = PrivateView::of(Arc::clone(&file), u64::MAX).expect("it is there");
         let mut expected = first.clone();
         let mut numbers = (0_usize..).map(|number| number * 7_919 % 12_289);
         for round in 0..200_u8 {

@@ -104,12 +104,12 @@ impl StoreFile {
 
     /// Opens the library on the file, and writes nothing to it until [`StoreFile::settle`]. The pages that the library
     /// writes when it opens a file would last, and name others that do not: where the file is void, a power cut would
-    /// leave neither the last commit nor the one before.
+    /// leave neither the last commit nor the one before. The library sees at most `bytes_max` of it.
     ///
     /// # Errors
     /// What the system or the library says.
-    pub(super) fn look_at(self: &Arc<Self>) -> Result<(Database, Repair), DatabaseError> {
-        let view = PrivateView::of(Arc::clone(&self.file))?;
+    pub(super) fn look_at(self: &Arc<Self>, bytes_max: u64) -> Result<(Database, Repair), DatabaseError> {
+        let view = PrivateView::of(Arc::clone(&self.file), bytes_max)?;
         // It may have grown since it was opened.
         self.used.store(view.len()?, Ordering::Relaxed);
         *self.header() = self.read_header()?;

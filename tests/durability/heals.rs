@@ -15,8 +15,8 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Votes are taken so soon after the old ones have expired; on a loaded machine too.
-const RECOVERY_MAX: Duration = Duration::from_secs(60);
+/// Votes are taken so soon after the old ones have expired, on a busy machine too: a try may fail, and a second one, 30 s apart.
+const RECOVERY_MAX: Duration = Duration::from_secs(120);
 /// Before the votes expire, a full disk is looked at for so many seconds at least.
 const FULL_S_MIN: i64 = 6;
 /// Lines of a batch that fills the disk.

@@ -17,7 +17,7 @@ use crate::vote::time::UnixSeconds;
 /// Runs `read` on a view of the file; `None` where it cannot be read as it is. The library may panic on what is no store.
 fn read_only<T>(file: &Arc<dyn DiskFile>, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Option<T> {
     let look = || {
-        let view = PrivateView::of(Arc::clone(file)).ok()?;
+        let view = PrivateView::of(Arc::clone(file), u64::MAX).ok()?;
         read(&Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(view).ok()?).ok()
     };
     catch_unwind(AssertUnwindSafe(look)).ok().flatten()

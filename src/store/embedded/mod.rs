@@ -94,6 +94,8 @@ pub struct EmbeddedStore {
     file: Option<Arc<StoreFile>>,
     /// Bytes of the file that the library used when it was last open.
     used_bytes: u64,
+    /// Whether the library sees of the file only what it used, and not yet with success: behind a commit that found no room.
+    is_cut: bool,
     sequence: u64,
     /// Whether 1.0.0 wrote the file: it is read as that version would, and written anew.
     is_of_first_release: bool,
@@ -150,6 +152,7 @@ impl EmbeddedStore {
             let rows = tables::write(database, events, name, dropped, note).map_err(|error| store.failed(error))?;
             file.end();
             store.sequence = name.sequence;
+            store.is_cut = false;
             store.marker.note(name.sequence);
             Ok(rows)
         });
@@ -171,6 +174,9 @@ impl EmbeddedStore {
 
     /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.
     fn open_again(&mut self, is_full: bool) {
+        // Behind the last page in use lie pages that never had room, and the library takes them before the pages that ended
+        // votes have left. There may also be more of the others, so a try that fails is followed by one with all.
+        self.is_cut = is_full && !self.is_cut;
         let is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         if is_full && is_open {
             // The file was made longer than there is room for: closed in order, it ends behind its

@@ -64,6 +64,7 @@ impl EmbeddedStore {
             database: None,
             file: None,
             used_bytes: 0,
+            is_cut: false,
             sequence: 0,
             is_of_first_release: false,
             free_when_full_bytes: 0,
@@ -213,7 +214,7 @@ impl EmbeddedStore {
                 return Err(io::Error::new(ErrorKind::InvalidData, "it is empty").into());
             }
             store.held = Some(file);
-            opened.look_at()
+            opened.look_at(if store.is_cut { store.used_bytes } else { u64::MAX })
         };
         open(self).map_err(|error| self.open_error(error))
     }
