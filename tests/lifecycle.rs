@@ -129,6 +129,7 @@ fn a_key_is_generated_once_and_kept() {
         assert!(key.len() >= 22, "128 bits take more than {key:?}");
         let listed = Control::new(server.control(), &key).get("/v1/servers");
         assert_eq!(listed.status, 200, "round {round}: {listed:?}");
+        server.wait_for_lines("listening on", 1);
         let stderr = server.stderr();
         assert!(!stderr.contains(&key), "the key is told:\n{stderr}");
         if round == 0 {

@@ -211,7 +211,7 @@ fn a_password_is_rotated_without_a_restart() {
     assert!(!["first", "second", "third"].iter().any(|password| told.contains(password)), "{told}");
     assert!(!told.contains("in ps"), "no password was in the address");
     let typed = Node::start(&format!("redis://node:third@{}", engine.addr()), &[]);
-    assert!(typed.server().stderr().contains("--store holds a password"), "{}", typed.server().stderr());
+    typed.server().wait_for_lines("--store holds a password", 1);
 }
 
 /// A process that was stopped and goes on finds its calls interrupted: that is no lost store.

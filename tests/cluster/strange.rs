@@ -33,6 +33,7 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     fresh.wait_until_recording(1);
     assert_eq!(settle(&mut redis, &[&nodes[0], &nodes[1], &fresh], "with entries of others").votes.len(), 9);
     for node in &nodes {
+        node.server().wait_for_lines("STRANGE entry", 1);
         let log = node.server().stderr();
         assert_eq!(log.matches("STRANGE entry").count(), 1, "named, and once:\n{log}");
         assert!(node.rebuilds_after_start().abs() < f64::EPSILON, "nothing is read anew:\n{log}");
@@ -81,7 +82,7 @@ fn missing_rights_are_named_with_their_keys() {
     for missing in ["zadd vs:{0}:s:0", "zadd vs:{0}:gone", "unlink vs:{0}:s:0"] {
         assert!(told.contains(missing), "{told}");
     }
-    assert!(node.server().stderr().contains(&told), "and in the log");
+    node.server().wait_for_lines(&told, 1);
     let refused = node.control().cast(1, address(1));
     assert_eq!((refused.status, &refused.json()["error"]), (503, &"store_unavailable".into()), "{refused:?}");
     assert_eq!(redis.ask(&["XLEN", LOG]), before, "nothing was written");
@@ -107,7 +108,7 @@ fn a_key_of_a_wrong_type_is_named_and_costs_its_server_alone() {
     assert_eq!(node.control().cast(2, address(2)).status, 201, "another server");
 
     let late = Node::start(&engine.url(), &[]);
-    assert!(late.server().stderr().contains("vs:{0}:s:1"), "the key is named: {}", late.server().stderr());
+    late.server().wait_for_lines("vs:{0}:s:1", 1);
     late.wait_until_recording(2);
     assert_eq!(late.control().cast(2, address(1)).status, 409);
     assert_eq!(late.control().cast(1, address(2)).status, 503);

@@ -13,8 +13,11 @@ const COMMIT: &str = "vote_status_store_commit";
 /// When the store that this start has taken up was last written, and its last commit then.
 #[track_caller]
 pub(super) fn taken_up(server: &Server) -> (String, u64) {
+    const WRITTEN: &str = "the store was last written at ";
+    // The log comes behind what `/readyz` says.
+    server.wait_for_lines(WRITTEN, 1);
     let told = server.stderr();
-    let line = told.lines().find_map(|line| line.split_once("the store was last written at ")).expect("the line").1;
+    let line = told.lines().find_map(|line| line.split_once(WRITTEN)).expect("the line").1;
     let (at, commit) = line.split_once(": commit ").expect("a commit");
     (at.to_owned(), commit.parse().expect("a number"))
 }

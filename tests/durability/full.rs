@@ -19,7 +19,7 @@ const CAST_MAX: u32 = 5_000;
 const CAST_WHEN_FULL: u32 = 30;
 
 /// How soon votes are taken once there is room.
-const AGAIN_MAX: Duration = Duration::from_secs(2);
+const AGAIN_MAX: Duration = Duration::from_secs(10);
 
 /// A file may not become longer.
 fn limit(server: &Server, bytes: Option<u64>) {

@@ -28,6 +28,8 @@ fn a_start_with_other_settings_is_refused_until_they_are_accepted() {
         assert_eq!(next_votes(&server, &[pair]), expected, "{options:?}");
         // Plugins pay such a vote once more: the log says how many there are, and so does a metric.
         let count = server.metric("vote_status_ended_early_total{cause=\"settings\"}");
+        // Every line of the start comes before this one.
+        server.wait_for_lines("listening on", 1);
         let told = server.stderr();
         let line = format!("; {count} cooldowns end with that, or at another time");
         assert_eq!((count > 0, told.contains(&line)), (ended, ended), "{told}");

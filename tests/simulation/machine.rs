@@ -29,6 +29,8 @@ pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;
 /// A service on a well disk takes votes again after this long, and what its last try took: its pauses grow, to seconds.
 const RECOVERS_MS: i64 = 30_000;
+/// And looks at its file so often, in milliseconds, at the latest.
+const LOOKS_MS: i64 = 2_000;
 /// Where a process died at its work, its store may have to be written anew.
 const MENDS_MS: i64 = 10_000;
 /// A start on a well disk is done after this long.

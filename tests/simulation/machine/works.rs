@@ -1,6 +1,6 @@
 //! Whether the disk is well, and has been for so long that everything has to work.
 
-use super::{Machine, RECOVERS_MS, STORE};
+use super::{LOOKS_MS, Machine, RECOVERS_MS, STORE};
 use crate::simulation::disk::Faults;
 
 impl Machine {
@@ -27,7 +27,9 @@ impl Machine {
         } else if !self.is_disk_well() {
             self.works_from_ms = None;
         } else if self.works_from_ms.is_none() {
-            self.works_from_ms = Some(boot_ms + RECOVERS_MS + self.longest_step_ms);
+            // What somebody did to the file is found by the next look at it.
+            let looks_ms = if self.is_unproven { LOOKS_MS } else { 0 };
+            self.works_from_ms = Some(boot_ms + RECOVERS_MS + looks_ms + self.longest_step_ms);
         }
         self.has_worked &= self.works();
     }
