@@ -202,6 +202,10 @@ impl Model {
 
     /// Nobody knows whether it has happened. What is shown is as it was.
     fn doubt(&mut self, request: &Request, part: usize, seconds: &[i64]) {
+        // The case is given up behind this step. Each part would make some times as many ways.
+        if self.is_lost {
+            return;
+        }
         let mut heads: Vec<Live> = self.live.clone();
         if !self.doubted.is_empty() {
             let first = self.live[0].clone();
