@@ -85,12 +85,14 @@ fn run_on(machine: &mut Machine, at: &mut usize, case: &Case) -> Result<(), Stri
         return Err("no start on a new disk without a fault".into());
     }
     for (number, operation) in case.operations.iter().enumerate() {
+        *at = number;
+        machine.say(|| format!("#{number} {operation:?}"));
+        let done = carry_out(machine, operation);
+        // A model that has given up knows too little to judge even this operation.
         if machine.model.is_lost {
             break;
         }
-        *at = number;
-        machine.say(|| format!("#{number} {operation:?}"));
-        carry_out(machine, operation)?;
+        done?;
         if machine.is_over {
             break;
         }

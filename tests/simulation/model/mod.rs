@@ -202,7 +202,7 @@ impl Model {
 
     /// Nobody knows whether it has happened. What is shown is as it was.
     fn doubt(&mut self, request: &Request, part: usize, seconds: &[i64]) {
-        // The case is given up behind this step. Each part would make some times as many ways.
+        // The case is given up. Each part would make some times as many ways.
         if self.is_lost {
             return;
         }
