@@ -3,6 +3,8 @@
 use super::opening::strike_at;
 use super::{CommitNote, Disk, Event, STORE, StoreError, UnixSeconds, note, open, seam, server, vote};
 use crate::simulation::machine::RESERVE;
+use crate::simulation::seam::SimulatedDisk;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{RoomLeft, Store};
@@ -14,6 +16,18 @@ const BATCHES: u32 = 10;
 /// Votes of one second each, the next ones in number.
 fn batch(number: u32) -> Vec<Event> {
     (number * BATCH..(number + 1) * BATCH).map(|each| Event::Vote(vote(number, each))).collect()
+}
+
+/// A store of one server with so many batches of votes, and with room kept back.
+fn holding(batches: u32) -> (Arc<SimulatedDisk>, EmbeddedStore, CommitNote) {
+    let (disk, note) = (seam(Disk::new(0)), note());
+    let mut store = open(&disk).expect("it is made");
+    store.commit(&[server(1, "one")], &note).expect("it is taken");
+    for number in 0..batches {
+        store.commit(&batch(number), &note).expect("it is taken");
+    }
+    store.tend().expect("it is well");
+    (disk, store, note)
 }
 
 /// Commits until there is no room; how many there were.
@@ -30,13 +44,7 @@ fn fill(store: &mut EmbeddedStore, from: u32, note: &CommitNote) -> u32 {
 
 #[test]
 fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
-    let (disk, note) = (seam(Disk::new(0)), note());
-    let mut store = open(&disk).expect("it is made");
-    store.commit(&[server(1, "one")], &note).expect("it is taken");
-    for number in 0..BATCHES {
-        store.commit(&batch(number), &note).expect("it is taken");
-    }
-    store.tend().expect("it is well");
+    let (disk, mut store, note) = holding(BATCHES);
     let kept = |what: &str| {
         let bytes = disk.locked().content(RESERVE).map_or(0, |content| content.len());
         assert!(bytes > 0, "{what}: no room is kept back");
@@ -66,18 +74,13 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
 }
 
 /// Regression: the library took pages of the file that had never got room, while pages that ended votes had left lay free
-/// before them. So votes found no room for as long as the disk was full, at each try: 940 of these 40,000, 99 in a row.
+/// before them. So votes found no room for as long as the disk was full, at each try: 940 of 40,000
+/// in 40 such stores, 99 in a row.
 #[test]
 fn votes_take_the_room_of_ended_ones_before_pages_that_never_had_any() {
     let (mut refused, mut in_a_row_max) = (0, 0);
-    for batches in BATCHES..BATCHES + 40 {
-        let (disk, note) = (seam(Disk::new(0)), note());
-        let mut store = open(&disk).expect("it is made");
-        store.commit(&[server(1, "one")], &note).expect("it is taken");
-        for number in 0..batches {
-            store.commit(&batch(number), &note).expect("it is taken");
-        }
-        store.tend().expect("it is well");
+    for batches in (BATCHES..BATCHES + 40).step_by(4) {
+        let (disk, mut store, note) = holding(batches);
         disk.locked().faults.is_full = true;
         let mut number = batches;
         for _full in 0..10 {
@@ -96,7 +99,7 @@ fn votes_take_the_room_of_ended_ones_before_pages_that_never_had_any() {
         }
     }
     println!("{refused} votes found no room, {in_a_row_max} in a row");
-    assert!(refused < 40 && in_a_row_max <= 2, "{refused} votes found no room, {in_a_row_max} in a row");
+    assert!(refused < 20 && in_a_row_max <= 2, "{refused} votes found no room, {in_a_row_max} in a row");
 }
 
 /// A drop finds no room at any of its operations, and the next sync fails: that of the file that is opened again. Nothing in
