@@ -50,7 +50,7 @@ pub(super) use line_end::LineEnd;
 use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
 
-/// How long a digest waits for such a moment, in milliseconds: its caller compares more than once.
+/// How long a digest waits until what is shown is the log up to an entry, in milliseconds. Its caller compares more than once.
 const DIGEST_WAIT_MS: u64 = 1_000;
 /// Messages that are taken in one round.
 const MESSAGES_MAX: usize = 256;
