@@ -1,7 +1,7 @@
-//! The simulation's own test: it finds single faults of a node and of the functions, planted one at a time.
+//! The test of the simulation: it finds single faults of a node and of the functions, planted one at a time.
 //!
-//! Each fault has the first seed that finds it, of 2,000. `VOTE_STATUS_TEST_LONG` looks for all of them with the seeds of the run
-//! instead, and may miss rare ones. `TEST_PLANT` is a part of the names of those that are looked for.
+//! Each fault has the first of 2,000 seeds that finds it. `VOTE_STATUS_TEST_LONG` looks for all faults with the seeds of the run
+//! instead, and may miss rare ones. `TEST_PLANT` limits the search to faults with this text in their names.
 
 use crate::plants::Plant;
 use crate::random::seeds;
@@ -11,10 +11,10 @@ use std::ops::Range;
 use std::time::Instant;
 use vote_status_nodes::functions::{CODE, Functions};
 
-/// Faults of a node, and of what passes between it and the store.
+/// Faults of a node, and of the messages between it and the store.
 const OF_NODES: [(Plant, u64); 18] = [
     (Plant::NoTerm, 92),
-    (Plant::NoLast, 545),
+    (Plant::NoLast, 4),
     (Plant::AlwaysHeld, 0),
     (Plant::OwesNothing, 1),
     (Plant::WaitsForNobody, 127),
@@ -33,7 +33,7 @@ const OF_NODES: [(Plant, u64); 18] = [
     (Plant::EntryIsEmpty, 2),
 ];
 
-/// Faults of the functions: a name, the seed, a place that is there once, and what is planted there.
+/// Faults of the functions: a name, the seed, the text at a place that is there once, and the text in its stead.
 const OF_FUNCTIONS: [(&str, u64, &str, &str); 11] = [
     ("a listing is taken away and not remembered", 0, "set(call, 'gone', call.server .. ':' .. listing, '+inf')", ""),
     (
@@ -59,7 +59,7 @@ const OF_FUNCTIONS: [(&str, u64, &str, &str); 11] = [
     ),
     (
         "a change is made though the store lost something",
-        545,
+        4,
         "if not holds(log, call.last, last, held[6]) then",
         "if false then",
     ),
@@ -70,11 +70,11 @@ const OF_FUNCTIONS: [(&str, u64, &str, &str); 11] = [
     ("an entry does not tell of a cancellation", 0, "tell(call, call.server, 'c', address .. ':' .. text(t))", ""),
 ];
 
-/// A change of the simulation draws other runs: then one of so many seeds from the named one on finds the fault.
+/// The number of seeds, from the named one on, of which one has to find the fault: a change of the simulation draws other runs.
 const NEAR: u64 = 20;
-/// Seeds of a run that looks for each fault.
+/// The number of seeds of a long search.
 const LONG: u64 = 2_000;
-/// A fault that takes more seeds than this is rare.
+/// The number of seeds above which a fault is rare.
 const RARE: u64 = 100;
 
 /// The first of these seeds that fails with the fault, and not without it.

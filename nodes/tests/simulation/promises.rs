@@ -1,4 +1,5 @@
-//! What docs/CLUSTER.md promises, as checks over what callers were told and what nodes show. Knows nothing of how nodes do it.
+//! The promises of docs/CLUSTER.md, as checks of callers' outcomes and of nodes' shown states. This module does not know how
+//! nodes keep them.
 
 use crate::host::Process;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,20 +14,20 @@ use vote_status::vote::time::{Cooldown, UnixSeconds};
 
 /// The longest step of the store's clock.
 pub(crate) const CLOCK_STEP_US_MAX: u64 = 250_000;
-/// How long a node waits for the store.
-const PATIENCE_US: u64 = 3_000_000;
-/// The store's clock goes in steps, and a node's milliseconds are whole.
+/// The longest wait of a node for the store.
+pub(crate) const PATIENCE_US: u64 = 3_000_000;
+/// The slack of all checks: the store's clock goes in steps, and a node's milliseconds are whole.
 const SLACK_US: u64 = CLOCK_STEP_US_MAX + 10_000;
-/// A clock that went back lets a call through for as long as it went back, and for as long as calls are held up.
+/// The time in which a clock that went back may let a call through: the length of the step, and of the longest delay of calls.
 const STEP_SEEN_US: u64 = 45_000_000;
 
-/// What a caller wanted.
+/// A change that a caller wanted.
 #[derive(Debug)]
 struct Wanted {
     change: WantedChange,
     process: u64,
     begun_us: u64,
-    /// Until when the store may do it: when the caller was told, or for ever where it was not.
+    /// The end of the time in which the store may make the change: the instant of the caller's answer, or never without one.
     ended_us: u64,
     outcome: Option<ChangeOutcome>,
 }
@@ -39,26 +40,28 @@ pub(crate) struct Vote {
     listing: Listing,
     begun_us: u64,
     told_us: u64,
-    /// Processes that have shown it, and since when.
+    /// The processes that have shown the vote, each with its first instant.
     shown_by: BTreeMap<u64, u64>,
 }
 
-/// What was said and done so far.
+/// The outcomes and the events so far.
 pub(crate) struct Promises {
     cooldown: Cooldown,
     /// By the callers' numbers, which begin with 1.
     wanted: Vec<Wanted>,
     pub(crate) votes: Vec<Vote>,
     ended: BTreeSet<u64>,
-    /// When each process began, and until when its machine or its network was in trouble.
+    /// The instant at which each process began, and the one until which its machine or its network was in trouble.
     begun: BTreeMap<u64, u64>,
     troubled: BTreeMap<u64, u64>,
-    /// When the store's clock stepped last.
+    /// The instant of the last step of the store's clock.
     pub(crate) stepped_us: Option<u64>,
-    /// The latest that the store's clock ever was: what it ended stays ended.
+    /// The latest time of the store's clock so far: a vote that was over then stays over.
     pub(crate) latest: UnixSeconds,
-    /// When the store lost something last.
+    /// The instant of the store's last loss.
     pub(crate) lost_us: Option<u64>,
+    /// The instant at which the store last removed each listing.
+    removed_us: BTreeMap<Listing, u64>,
     broken: Option<String>,
     pub(crate) notes: BTreeMap<&'static str, u64>,
     pub(crate) outcomes: BTreeMap<String, u64>,
@@ -88,7 +91,7 @@ fn token_of(change: &WantedChange) -> Option<&Token> {
 
 impl Promises {
     pub(crate) fn new(cooldown: Cooldown) -> Self {
-        let (wanted, votes, ended, begun, troubled, notes, outcomes) = Default::default();
+        let (wanted, votes, ended, begun, troubled, removed_us, notes, outcomes) = Default::default();
         let stepped_us = None;
         Self {
             cooldown,
@@ -100,6 +103,7 @@ impl Promises {
             stepped_us,
             latest: UnixSeconds(0),
             lost_us: None,
+            removed_us,
             broken: None,
             notes,
             outcomes,
@@ -116,7 +120,7 @@ impl Promises {
         self.begun.insert(process, now_us);
     }
 
-    /// A process may not reach the store until then.
+    /// Notes that a process may not reach the store until this instant.
     pub(crate) fn is_troubled(&mut self, process: u64, until_us: u64) {
         let troubled = self.troubled.entry(process).or_default();
         *troubled = until_us.max(*troubled);
@@ -143,7 +147,7 @@ impl Promises {
         self.cooldown.expires_at(at) <= self.latest.plus(1)
     }
 
-    /// A caller is told.
+    /// Takes a caller's outcome, and checks it.
     pub(crate) fn answered(
         &mut self,
         caller: u64,
@@ -198,7 +202,7 @@ impl Promises {
                 if shown == Some(*at) {
                     self.breaks(format!("{pair:?} {at} was cancelled, and is shown by the node that said so"));
                 }
-                // What the caller knows of is over. A vote of later than that may count.
+                // The vote that the caller knows of is over. A later vote may count.
                 let known = self.votes.iter().any(|vote| {
                     vote.pair == pair && Some(vote.at) == shown && vote.told_us < begun_us && !self.is_over(vote.at)
                 });
@@ -213,7 +217,8 @@ impl Promises {
             ) if !self.wanted.iter().any(|wanted| made_listing(wanted, record.listing)) => {
                 self.breaks(format!("{change:?} made a listing of its own: {record}"));
             }
-            // The node asks for the instant itself: what stood all the time, and was wanted by nobody else, is ended.
+            // The node asks for the instant itself: a vote that stood all the time, and that no other caller wanted to change,
+            // has to end.
             (WantedChange::Cancel(server, address), ChangeOutcome::Decided(_, Done::OtherVote(Some(at)))) => {
                 let pair = Pair { server: *server, address: *address };
                 let is_meanwhile = |other: &Wanted| other.ended_us >= begun_us && other.begun_us <= now_us;
@@ -233,7 +238,7 @@ impl Promises {
         }
     }
 
-    /// A vote counts at most once in a cooldown, and is shown by the node that took it.
+    /// Checks that a vote counts at most once in a cooldown, and that the node that took it shows it.
     fn recorded(
         &mut self,
         change: &WantedChange,
@@ -267,8 +272,8 @@ impl Promises {
         }
     }
 
-    /// Whether another process has shown a vote since before this process began, and could give it back all the time since
-    /// the store has lost it: a process that starts waits for that.
+    /// Whether another process has shown a vote since before this process began, and could give it back ever since the store lost
+    /// it: a process that starts waits for that.
     fn is_waited_for(&self, vote: &Vote, process: u64) -> bool {
         let (Some(begun_us), Some(lost_us)) = (self.begun.get(&process), self.lost_us) else { return false };
         vote.shown_by.iter().any(|(other, since_us)| {
@@ -278,18 +283,16 @@ impl Promises {
         })
     }
 
-    /// Whether what a caller was told of before a vote was begun may have taken that vote away all the same: the store forgot it,
+    /// Whether a change that ended before a vote began may have taken that vote away all the same: the store forgot the change,
     /// and took votes until a node gave it back.
     fn may_have_come_back(&self, wanted: &Wanted, vote: &Vote) -> bool {
         let is_since = |us: Option<u64>| us.is_some_and(|us| wanted.begun_us <= us);
-        // The network may have held it up: its term is not over, by a clock that was set back perhaps.
+        // The network may have held the call up: its term is not over, perhaps by a clock that was set back.
         let is_in_term =
             vote.begun_us <= wanted.begun_us + PATIENCE_US + SLACK_US || is_since(self.lost_us.max(self.stepped_us));
         match (&wanted.change, &wanted.outcome) {
-            (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(listing)))) => {
-                *listing == vote.listing && is_since(self.lost_us)
-            }
             (WantedChange::Remove(_), Some(ChangeOutcome::Silent)) => is_in_term,
+            (WantedChange::Remove(_), _) => self.is_forgotten_removal(wanted, vote.listing),
             (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
                 *address == vote.pair.address && *at >= vote.at && is_since(self.lost_us)
             }
@@ -305,15 +308,26 @@ impl Promises {
         }
     }
 
-    /// Whether a later vote of its address may have stood before this instant: what ends that one ends a vote of the caller's
-    /// own books, too, which is told of in the meantime.
+    /// Whether the store has forgotten this removal of a listing, which ends the listing once a node gives it back.
+    fn is_forgotten_removal(&self, wanted: &Wanted, listing: Listing) -> bool {
+        let is_since = self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us);
+        match (&wanted.change, &wanted.outcome) {
+            (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(removed)))) => {
+                *removed == listing && is_since
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a later vote of its address may have stood before this instant. The end of that vote is also the end of a vote of
+    /// the caller's own records that comes in the meantime.
     fn is_below_another(&self, vote: &Vote, before_us: u64) -> bool {
         let is_later = |other: &Vote| other.pair == vote.pair && other.at > vote.at && other.begun_us <= before_us;
         self.votes.iter().any(is_later) || self.is_in_doubt(vote.pair.address)
     }
 
-    /// Whether anything that callers wanted may have taken a vote away. What was refused took nothing away; what a
-    /// caller was told of before a vote was begun did not mean that vote.
+    /// Whether any caller's change may have taken a vote away. A refused change took nothing away. A change that ended before a
+    /// vote began did not mean that vote.
     fn may_be_gone(&self, vote: &Vote) -> bool {
         self.wanted.iter().any(|wanted| {
             let is_refused = matches!(wanted.outcome, Some(ChangeOutcome::Unavailable(_)));
@@ -325,7 +339,7 @@ impl Promises {
             }
             match (&wanted.change, &wanted.outcome) {
                 (WantedChange::Cancel(_, address), Some(ChangeOutcome::Decided(_, Done::Cancelled(at)))) => {
-                    // It may be a later vote that had taken this one's place.
+                    // The cancelled vote may be a later one that had taken this one's place.
                     *address == vote.pair.address && *at >= vote.at
                 }
                 (WantedChange::Cancel(_, address), None | Some(ChangeOutcome::Silent)) => *address == vote.pair.address,
@@ -344,7 +358,7 @@ impl Promises {
         })
     }
 
-    /// Looks at what a process shows.
+    /// Checks the state that a process shows.
     pub(crate) fn look(&mut self, process: &Process, store_s: UnixSeconds, now_us: u64) {
         self.clock(store_s);
         if !process.node.is_loaded() {
@@ -387,9 +401,13 @@ impl Promises {
         }
     }
 
-    /// The store has done what a caller wanted: somebody waits for it still, and it ends nothing newer than what it was sent for.
-    pub(crate) fn made(&mut self, server: ServerId, call: &StoreCall, [sent_us, now_us]: [u64; 2]) {
+    /// Checks a change that the store has made: its caller still waits for it, and it ends nothing newer than its target.
+    pub(crate) fn made(&mut self, server: ServerId, call: &StoreCall, is_held: bool, [sent_us, now_us]: [u64; 2]) {
+        if !is_held {
+            self.breaks(format!("server {server}: {call:?} was done though the store has lost what its caller knew"));
+        }
         if let StoreCall::Remove(listing) = call {
+            self.removed_us.insert(*listing, now_us);
             let mut began = self.wanted.iter().filter(|wanted| made_listing(wanted, *listing));
             if began.any(|wanted| wanted.begun_us > sent_us) {
                 self.breaks(format!("server {server}: {call:?} was sent before that was listed"));
@@ -419,7 +437,7 @@ impl Promises {
                     _ => false,
                 }
         };
-        // A caller that is told early that nobody knows may still be told the truth by the store, until the node gives up.
+        // A caller whose outcome is unknown early may still get the store's answer, until the node gives up.
         let is_awaited = |wanted: &Wanted| {
             let until_us = wanted.ended_us.max(wanted.begun_us + PATIENCE_US);
             (wanted.begun_us..=until_us.saturating_add(SLACK_US)).contains(&now_us)
@@ -431,7 +449,7 @@ impl Promises {
         }
     }
 
-    /// All faults have ended, and nothing is under way: looks at what all processes show.
+    /// Checks the states that all processes show, after all faults have ended and nothing is under way.
     pub(crate) fn look_at_end(&mut self, processes: &[&Process], store_s: UnixSeconds) {
         self.clock(store_s);
         let is_alive = |process: &u64| !self.ended.contains(process);
@@ -483,7 +501,7 @@ impl Promises {
                         }
                     }
                 }
-                // What was refused was not done: nobody else wanted this very vote.
+                // A refused change was not made: no other caller wanted this very vote.
                 (
                     WantedChange::Record(WantedServer::Id(server), at, addresses),
                     Some(ChangeOutcome::Unavailable(why)),
@@ -517,7 +535,7 @@ impl Promises {
         self.votes.iter().any(is_same) || self.is_in_doubt(vote.pair.address)
     }
 
-    /// Whether a vote of this address may have been made, and nobody was told.
+    /// Whether a vote of this address may have been made without any caller's knowledge.
     fn is_in_doubt(&self, address: VoterAddress) -> bool {
         self.wanted.iter().any(|wanted| {
             let names_it = match &wanted.change {
@@ -528,7 +546,7 @@ impl Promises {
         })
     }
 
-    /// The last token that a server was given is the one that it has.
+    /// Checks that each server has the last token that it was given.
     fn last_tokens(&self, processes: &[&Process]) -> Option<String> {
         let servers: BTreeSet<ServerId> = self.wanted.iter().filter_map(|wanted| server_of(&wanted.change)).collect();
         for server in servers {
@@ -554,7 +572,10 @@ impl Promises {
                     Some(ChangeOutcome::Decided(_, Done::Listed(other))) => other.listing > record.listing,
                     _ => false,
                 });
-                if is_outweighed {
+                // A removal without an outcome for its caller may still come, if the store's clock went back.
+                let is_removed = self.removed_us.get(&record.listing).is_some_and(|us| *us > last.begun_us)
+                    || of_it.iter().any(|wanted| self.is_forgotten_removal(wanted, record.listing));
+                if is_outweighed || is_removed {
                     continue;
                 }
                 let outweighing: Vec<&Token> = forgotten

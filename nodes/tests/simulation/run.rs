@@ -1,9 +1,9 @@
-//! One run: what callers want and what goes wrong, drawn from a seed; then all is well again, and the promises are looked at.
+//! One run: callers' changes and faults, drawn from a seed. At its end all faults are healed, and the promises are checked.
 
 use crate::events::{Heal, Planned, Situation};
 use crate::host::Process;
 use crate::plants::Plant;
-use crate::promises::{CLOCK_STEP_US_MAX, voter};
+use crate::promises::{CLOCK_STEP_US_MAX, PATIENCE_US, voter};
 use crate::world::{Network, World};
 use std::collections::BTreeMap;
 use vote_status::cluster::node::changes::{WantedChange, WantedServer};
@@ -15,12 +15,12 @@ use vote_status_nodes::reply::Reply;
 use vote_status_nodes::store::Refusal;
 
 pub(crate) const SECOND: u64 = 1_000_000;
-/// For so long things go wrong.
+/// The time in which the run draws faults, in microseconds.
 const FAULTS_US: u64 = 30 * SECOND;
-/// All nodes take votes so long after the last fault.
+/// The time after the last fault in which all nodes begin to take votes again, in microseconds.
 const SETTLED_US: u64 = 25 * SECOND;
 
-/// What a run was like.
+/// The figures of a run.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) calls: u64,
@@ -28,12 +28,12 @@ pub(crate) struct Told {
     pub(crate) notes: BTreeMap<&'static str, u64>,
 }
 
-/// Which faults are drawn.
+/// The kinds of faults to draw.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Width {
     /// Delays, cuts, and older copies of the store.
     Small,
-    /// All.
+    /// All faults.
     Wide,
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
     run.told(&mut world, seed)
 }
 
-/// Two nodes in this situation alone, with nothing else that is wanted or goes wrong.
+/// Runs two nodes in this situation alone, without any other change or fault.
 pub(crate) fn staged(functions: &Functions, seed: u64, situation: Situation) -> Result<Told, String> {
     let mut random = crate::random::Random::seeded(seed ^ 0x5eed);
     let mut world = World::new(functions, seed, 2, 5, None);
@@ -73,16 +73,16 @@ pub(crate) fn staged(functions: &Functions, seed: u64, situation: Situation) -> 
     run.told(&mut world, seed)
 }
 
-/// How close callers are to each other: what goes wrong between two changes of one vote wants them within one delay.
+/// The closeness of callers: a fault between two changes of one vote needs both within one delay.
 struct Crowd {
-    /// Servers and addresses that they name.
+    /// The numbers of servers and of addresses that they name.
     servers: u64,
     addresses: u32,
     /// The longest time between two of them.
     pause_us_max: u64,
-    /// Most of them take away, and list.
+    /// Whether most callers cancel, remove and list.
     is_churning: bool,
-    /// What one of them wants at a slow node is overtaken by what others want elsewhere.
+    /// Whether a change at a slow node is overtaken by changes elsewhere.
     is_racing: bool,
 }
 
@@ -98,18 +98,18 @@ impl Crowd {
     }
 }
 
-/// From then on callers and faults rest, but for one situation: what a node has not noticed, no later entry of the log tells it.
+/// The time in which callers and faults rest, but for one situation: no later entry of the log tells a node what it has missed.
 struct Rest {
     at_us: u64,
-    /// Whether all is well before the situation comes.
+    /// Whether the run heals all faults before the situation.
     is_healed: bool,
-    /// When it comes, and which.
+    /// The instant of the situation, and the situation.
     staged_us: u64,
     situation: Situation,
 }
 
 impl Rest {
-    /// Numbers of its own: what a seed draws besides does not depend on it.
+    /// Draws from numbers of its own: the other draws of a seed do not depend on it.
     fn drawn(seed: u64) -> Option<Self> {
         let mut random = crate::random::Random::seeded(seed ^ 0x0007_e59a);
         if !random.is(20) {
@@ -127,14 +127,14 @@ impl Rest {
     }
 }
 
-/// What is drawn while a run goes on.
+/// The state of a run that goes on.
 pub(crate) struct Run {
     pub(crate) random: crate::random::Random,
     width: Width,
     crowd: Crowd,
     callers: u64,
     faults_until_us: u64,
-    /// Callers want nothing but what is planned, and no more faults are drawn.
+    /// Whether callers want only planned changes, and no more faults are drawn.
     is_resting: bool,
 }
 
@@ -143,7 +143,7 @@ impl Run {
         Self { random, width, crowd, callers: 0, faults_until_us: FAULTS_US, is_resting: false }
     }
 
-    /// Runs all that is planned, and tells what it was like.
+    /// Carries out the plan, and gives the figures of the run.
     fn told(&mut self, world: &mut World<'_>, seed: u64) -> Result<Told, String> {
         let answer =
             self.go(world).map_err(|broken| format!("TEST_SEED={seed}, {:.6} s: {broken}", world.now_us as f64 / 1e6));
@@ -181,7 +181,7 @@ impl Run {
                 return Err(format!("no votes are taken long after the last fault: {:?}", why.collect::<Vec<_>>()));
             }
         }
-        // Callers are at work for a moment more, and then none is.
+        // Callers go on for a moment, and then stop.
         self.until(world, world.now_us + 2 * SECOND)?;
         self.is_resting = true;
         self.until(world, world.now_us + 6 * SECOND)?;
@@ -206,7 +206,7 @@ impl Run {
                     world.plan(SECOND / 2 + self.random.below(5 * SECOND), Planned::Fault);
                 }
                 Some(Planned::Back) if world.now_us < self.faults_until_us => {
-                    // What was on its way to a slow node may be lost, and the node be as fast as the others again.
+                    // Messages on their way to a slow node may be lost, and the node may be as fast as the others again.
                     if self.random.is(50) {
                         world.cut_all();
                         world.hosts.iter_mut().for_each(|host| host.network = Network::USUAL);
@@ -278,7 +278,7 @@ impl Run {
         (0..count).map(|at| voter(1 + (first + at) % addresses)).collect()
     }
 
-    /// When a vote is said to have been made.
+    /// The instant of a vote from a caller's own records.
     fn instant(&mut self, world: &World<'_>) -> UnixSeconds {
         UnixSeconds(world.store_s().0 - u32::try_from(self.random.below(40)).expect("few"))
     }
@@ -335,7 +335,7 @@ impl Run {
         self.want(world, host, change);
     }
 
-    /// One of the latest votes is wanted once more.
+    /// Wants one of the latest votes once more.
     fn again(&mut self, world: &mut World<'_>, host: usize) {
         let votes = &world.promises.votes;
         let latest = &votes[votes.len().saturating_sub(5)..];
@@ -371,7 +371,8 @@ impl Run {
                 let slow = |random: &mut crate::random::Random| 1_000 << random.below(13);
                 let (there_us, back_us) = (slow(&mut self.random), slow(&mut self.random));
                 let cut = self.random.below(2) * self.random.below(60);
-                if cut > 0 {
+                // A node gives nothing back, either, if replies take longer than it waits for them.
+                if cut > 0 || there_us + back_us > PATIENCE_US {
                     world.trouble(host, length_us + 2 * SECOND);
                 }
                 connect(world, host, Network { there_us, back_us, cut, ..Network::USUAL }, length_us);
@@ -422,7 +423,7 @@ impl Run {
                 let words = ["XTRIM", "vs:{0}:log", "MAXLEN", &kept.to_string()].map(str::to_owned);
                 world.call(&words);
             }
-            // A node starts in the very moment in which the store forgets.
+            // A node starts at the moment at which the store forgets.
             13 | 15 | 16 => {
                 let are_slow = self.random.is(50);
                 (0..world.hosts.len())
@@ -460,13 +461,13 @@ impl Run {
         }
     }
 
-    /// What a host says and hears takes up to a second.
+    /// Gives a host a network whose messages take up to a second.
     pub(crate) fn slow(&mut self, world: &mut World<'_>, host: usize) {
         let (there_us, back_us) = (self.random.below(SECOND).max(1), self.random.below(SECOND).max(1));
         connect(world, host, Network { there_us, back_us, ..Network::USUAL }, 5 * SECOND);
     }
 
-    /// The store is an older copy of itself.
+    /// The store goes back to an older copy.
     fn go_back(&mut self, world: &mut World<'_>) {
         if world.copies.is_empty() || !world.is_store_up {
             return;
@@ -481,7 +482,7 @@ impl Run {
         }
     }
 
-    /// The store is this copy of itself, and goes on there.
+    /// The store goes back to this copy, and goes on there.
     fn put_back(world: &mut World<'_>, at: usize, is_clock_back: bool) {
         world.copies.truncate(at + 1);
         let (clock_us, mut copy) = world.copies[at].clone();
@@ -531,7 +532,7 @@ impl Run {
             return Err(broken);
         }
         let cooldown = world.settings.cooldown;
-        // What ends in this moment may have ended at one of them; and what a clock that was ahead has ended stays ended.
+        // A vote that ends at this moment may have ended at one of them. A vote that a clock ahead has ended stays over.
         let latest = world.promises.latest.max(store_s);
         let is_live = |at: UnixSeconds| cooldown.expires_at(at) > latest.plus(1);
         let shown = |process: &Process| {
@@ -566,7 +567,7 @@ impl Run {
     }
 }
 
-/// A host has this network for a while.
+/// Gives a host this network for a while.
 fn connect(world: &mut World<'_>, host: usize, network: Network, length_us: u64) {
     world.hosts[host].network = network;
     world.tell(|| format!("FAULT host {host} has the network {network:?}"));

@@ -13,6 +13,7 @@ use vote_status::cluster::node::changes::WantedChange;
 use vote_status::cluster::node::output::{NodeLine, Note, Output};
 use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::cluster::wire::fact::Fact;
+use vote_status::cluster::wire::last::Last;
 use vote_status::cluster::wire::question::{StoreCall, StoreQuestion};
 use vote_status::vote::id::ServerId;
 use vote_status::vote::ipv6::Ipv6Prefix;
@@ -22,38 +23,39 @@ use vote_status_nodes::functions::Functions;
 use vote_status_nodes::reply::Reply;
 use vote_status_nodes::store::Store;
 
-/// The store's clock when the world begins.
+/// The store's clock at the beginning of the world.
 pub(crate) const BEGIN_US: u64 = 1_800_000_000_000_000;
 const KEPT_COPIES: usize = 8;
-/// A SYN without an answer is sent again after so long (RFC 6298, section 2).
+/// The time after which the system repeats a SYN without an answer (RFC 6298, section 2).
 const CONNECT_AGAIN_US: u64 = 1_000_000;
 
 /// A connection of a host: `2 * host` is its feed, the next one its votes.
 #[derive(Default)]
 struct Link {
-    /// Counts connections; an odd number is one that is open.
+    /// The number of openings and closings: the connection is open if it is odd.
     epoch: u64,
-    /// What was sent before arrives before, and what was sent in one go arrives together.
+    /// The latest arrival, the instant at which its message was sent, and the latest reply: messages keep their order, and those
+    /// sent in one go arrive together.
     sent_us: u64,
     sent_at_us: u64,
     answered_us: u64,
-    /// A reader of the log waits, and what came behind it.
+    /// The reader of the log that waits, and the questions that came behind it.
     blocked: Option<(StoreQuestion, u64, u64)>,
     queue: VecDeque<(StoreQuestion, u64)>,
-    /// Something was lost on it: nothing that comes later on the same connection arrives either.
+    /// Whether a message was lost on it: no later one on the same connection arrives either.
     is_dead: bool,
 }
 
-/// How the network of a host is.
+/// The network of a host.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Network {
-    /// Delays of what is sent and of what is answered are below this.
+    /// The delays of questions and of replies are below these.
     pub(crate) there_us: u64,
     pub(crate) back_us: u64,
-    /// Of a hundred connections so many are not made, and of a thousand messages so many take their connection with them.
+    /// The number of connections in a hundred that fail, and of messages in a thousand that end their connection.
     pub(crate) refused: u64,
     pub(crate) cut: u64,
-    /// Nothing passes.
+    /// Whether nothing passes.
     pub(crate) is_hole: bool,
 }
 
@@ -61,9 +63,9 @@ impl Network {
     pub(crate) const USUAL: Self = Self { there_us: 2_000, back_us: 2_000, refused: 0, cut: 0, is_hole: false };
 }
 
-/// Which change is held up.
+/// The change that the network holds up.
 pub(crate) enum HeldUp {
-    /// One that means what stands of this server.
+    /// A change that names the present state of this server.
     Meant(ServerId),
     /// A vote for this server that is given back.
     Gift(ServerId),
@@ -85,22 +87,22 @@ impl HeldUp {
     }
 }
 
-/// The network holds up the next such change of a host, and others are wanted meanwhile.
+/// The network holds up the next such change of a host, and callers want other changes meanwhile.
 pub(crate) struct Race {
     pub(crate) host: usize,
     pub(crate) what: HeldUp,
     pub(crate) held_us: u64,
-    /// What happens meanwhile, and how long after the change was sent.
+    /// The events meanwhile, each with its time after the change was sent.
     pub(crate) meanwhile: Vec<(u64, Planned)>,
 }
 
 /// A machine on which a node runs.
 pub(crate) struct Host {
     pub(crate) process: Option<Process>,
-    /// The id of the store, which a restart finds again.
+    /// The id of the store, which a restarted process finds.
     pub(crate) disk: Option<String>,
     pub(crate) network: Network,
-    /// Until when its process stands still.
+    /// The end of its process' pause.
     pub(crate) paused_until_us: u64,
 }
 
@@ -112,7 +114,7 @@ pub(crate) struct World<'f> {
     pub(crate) store: Store,
     /// The store's clock minus the world's.
     pub(crate) clock_us: i64,
-    /// It goes in steps of this: two histories then have entries of one name.
+    /// The step of the store's clock: by steps two histories get entries with one name.
     pub(crate) clock_step_us: u64,
     pub(crate) is_store_up: bool,
     pub(crate) copies: VecDeque<(u64, Store)>,
@@ -121,15 +123,15 @@ pub(crate) struct World<'f> {
     pub(crate) settings: Settings,
     pub(crate) race: Option<Race>,
     links: Vec<Link>,
-    /// When each change was sent, by the number that its node drew.
+    /// The instant at which each change was sent, by the bits that its node drew.
     sent_us: BTreeMap<i64, u64>,
     heap: BinaryHeap<Reverse<Scheduled>>,
     order: u64,
     processes: u64,
     pub(crate) calls: u64,
-    /// What is wrong on purpose.
+    /// The planted fault.
     plant: Option<Plant>,
-    /// Whether what happens is told.
+    /// Whether the world prints its events.
     pub(crate) is_told: bool,
 }
 
@@ -179,7 +181,7 @@ impl<'f> World<'f> {
         self.heap.push(Reverse(Scheduled { at_us: at_us.max(self.now_us), order: self.order, event }));
     }
 
-    /// The process of a host may not reach the store for so long.
+    /// Notes that the process of a host may not reach the store for `length_us`.
     pub(crate) fn trouble(&mut self, host: usize, length_us: u64) {
         if let Some(process) = &self.hosts[host].process {
             self.promises.is_troubled(process.number, self.now_us + length_us);
@@ -196,7 +198,7 @@ impl<'f> World<'f> {
         now_us - now_us % self.clock_step_us
     }
 
-    /// The same, where it does not go in steps.
+    /// The store's clock without its steps.
     pub(crate) fn store_raw_us(&self) -> u64 {
         (BEGIN_US + self.now_us).saturating_add_signed(self.clock_us)
     }
@@ -241,7 +243,7 @@ impl<'f> World<'f> {
         }
     }
 
-    /// A connection is of no use any more; what is on its way may arrive all the same.
+    /// Closes a connection. Messages on their way may arrive all the same.
     fn close(&mut self, link: usize) {
         let link = &mut self.links[link];
         if link.epoch % 2 == 1 {
@@ -251,7 +253,7 @@ impl<'f> World<'f> {
         link.queue.clear();
     }
 
-    /// A connection is cut: the process is told, sooner or later.
+    /// Cuts a connection. Its process learns it sooner or later.
     pub(crate) fn cut(&mut self, link: usize) {
         if self.links[link].epoch % 2 == 1 {
             self.close(link);
@@ -262,19 +264,19 @@ impl<'f> World<'f> {
         }
     }
 
-    /// Both connections of a host are cut: it comes back in a moment.
+    /// Cuts both connections of a host. It comes back in a moment.
     pub(crate) fn cut_off(&mut self, host: usize) {
         self.trouble(host, 1_000_000);
         self.cut(2 * host);
         self.cut(2 * host + 1);
     }
 
-    /// All connections to the store are cut.
+    /// Cuts all connections to the store.
     pub(crate) fn cut_all(&mut self) {
         (0..self.links.len()).for_each(|link| self.cut(link));
     }
 
-    /// The next thing happens; `None` once nothing does before this instant.
+    /// Carries out the next event; `None` if there is none up to this instant.
     pub(crate) fn step(&mut self, until_us: u64) -> Option<Option<Planned>> {
         let Reverse(next) = self.heap.peek()?;
         if next.at_us > until_us {
@@ -367,7 +369,7 @@ impl<'f> World<'f> {
             return;
         }
         if network.is_hole {
-            // The system says again that it wants a connection.
+            // The system asks again for a connection.
             return self.at(self.now_us + CONNECT_AGAIN_US, Event::Open(link, epoch, number));
         }
         let is_refused = !self.is_store_up || self.random.is(network.refused);
@@ -438,12 +440,16 @@ impl<'f> World<'f> {
         };
         let mut words = question.words();
         if self.plant == Some(Plant::NoLast) && matches!(question, StoreQuestion::Change(..)) {
-            // Store, term, and then what the caller knows.
+            // The word behind the store and the term is the caller's last entry.
             words[11] = String::new();
         }
         if let Some(answer) = self.plant.and_then(|plant| plant.unasked(&question, self.store_us() / 1_000)) {
             return self.send_back(link, epoch, answer, number);
         }
+        let is_held = match &question {
+            StoreQuestion::Change(_, _, terms) => self.holds(&terms.last),
+            _ => true,
+        };
         let reply = self.call(&words);
         if let StoreQuestion::Change(server, call, terms) = &question
             && let Reply::Array(items) = &reply
@@ -451,7 +457,7 @@ impl<'f> World<'f> {
             && items[2] != Reply::bulk("")
         {
             let sent_us = self.sent_us.get(&terms.bits).copied().unwrap_or(self.now_us);
-            self.promises.made(*server, call, [sent_us, self.now_us]);
+            self.promises.made(*server, call, is_held, [sent_us, self.now_us]);
         }
         if let (StoreQuestion::Log(_, _, Some(wait_ms)), Reply::Nil) = (&question, &reply) {
             let until_us = self.now_us + wait_ms * 1_000;
@@ -465,7 +471,7 @@ impl<'f> World<'f> {
         }
     }
 
-    /// What the store says now.
+    /// The store's present answer.
     pub(crate) fn read(&mut self, question: &StoreQuestion) -> vote_status::cluster::wire::answer::StoreReply {
         let reply = self.call(&question.words());
         StoreAnswer::read(question, &value(&reply)).reply
@@ -476,6 +482,21 @@ impl<'f> World<'f> {
         self.calls += 1;
         self.store.now_us = self.store_us();
         self.functions.ask(&mut self.store, words)
+    }
+
+    /// Whether the store's log, or its own note of the last entries, has this one.
+    fn holds(&mut self, last: &Last) -> bool {
+        let (name, said) = (last.id.to_string(), last.to_string());
+        let noted = self.store.ask(&["HMGET", "vs:{0}:meta", "last", &format!("e{}", last.n % 256)]);
+        let entries = self.store.ask(&["XREVRANGE", "vs:{0}:log", &name, &name, "COUNT", "1"]);
+        let is_of_it = |entry: &Reply| match entry {
+            Reply::Array(parts) => {
+                matches!(&parts[1], Reply::Array(fields) if fields[3] == Reply::bulk(last.bits.to_string()))
+            }
+            _ => false,
+        };
+        let is_noted = matches!(&noted, Reply::Array(fields) if fields.contains(&Reply::bulk(&said)));
+        last.n == 0 || is_noted || matches!(&entries, Reply::Array(all) if all.iter().any(is_of_it))
     }
 
     fn answer(&mut self, link: usize, epoch: u64, question: &StoreQuestion, reply: &Reply, number: u64) {
@@ -515,7 +536,7 @@ impl<'f> World<'f> {
         }
     }
 
-    /// Readers that wait are answered where there is something to read.
+    /// Answers the waiting readers for which there is something to read.
     pub(crate) fn wake_readers(&mut self) {
         for link in 0..self.links.len() {
             let Some((question, number, epoch)) = self.links[link].blocked.clone() else { continue };
@@ -538,7 +559,7 @@ impl<'f> World<'f> {
         }
     }
 
-    /// What came behind a reader that waited.
+    /// Asks the questions that came behind a reader that waited.
     fn go_on(&mut self, link: usize, epoch: u64) {
         while self.links[link].blocked.is_none() {
             let Some((question, number)) = self.links[link].queue.pop_front() else { return };
