@@ -1,7 +1,7 @@
-//! A disk in memory with the faults of real ones: what is written is cached until it is synced, a failed sync drops what
-//! was cached and looks clean afterwards, a power cut loses or tears what was not synced, names have a durability of
-//! their own. Every fault follows from one seed. What the disk really holds (`durable`) stands beside what a process
-//! sees (`seen`), so that a fault can be told from a mistake of this file.
+//! A disk in memory with the faults of real ones. Writes are cached until a sync. A failed sync drops cached pages, which
+//! look clean afterwards. A power cut loses or tears unsynced pages. Names have a durability of their own. Every fault
+//! follows from one seed. `durable` has the bytes on the disk, and `seen` those that a process sees: so a fault can be told
+//! from a mistake of this file.
 
 use super::machine::{ELSEWHERE, RESERVE, STORE};
 use crate::util::random::Random;
@@ -28,25 +28,25 @@ const EROFS: i32 = 30;
 /// A file, whatever its name.
 #[derive(Clone, Debug, Default)]
 struct Inode {
-    /// What processes read.
+    /// The bytes that processes read.
     seen: Vec<u8>,
-    /// What the disk holds.
+    /// The bytes on the disk.
     durable: Vec<u8>,
     /// Pages of `seen` that differ from `durable` and wait to be written.
     dirty: BTreeSet<usize>,
-    /// Pages that differ from `durable` and look clean: a sync of them has failed.
+    /// Pages that differ from `durable` and look clean, because a sync of them failed.
     lost: BTreeSet<usize>,
     /// Pages that have room in the file system, from their first write on.
     reserved: BTreeSet<usize>,
     /// Pages that have room on the disk below it.
     allocated: BTreeSet<usize>,
-    /// How often it was written to.
+    /// Changes of the content or the length.
     writes: u64,
     /// The open handle that has the lock.
     locked_by: Option<u64>,
-    /// The length has changed since the last sync, and was never below this: what is behind reads as zeros.
+    /// The shortest length since the last sync; None where the length did not change. Bytes behind it read as zeros.
     shortest: Option<usize>,
-    /// A sync of it has failed, so that nobody knows what of it is on the disk.
+    /// A sync of the file has failed, so its content on the disk is unknown.
     is_doubtful: bool,
 }
 
@@ -55,31 +55,33 @@ struct Inode {
 pub(crate) struct Disk {
     inodes: BTreeMap<u64, Inode>,
     names: BTreeMap<String, u64>,
-    /// Changes of names that the folder's sync has not made durable, in their order.
+    /// The names before each change that no sync of the folder has made durable, in order.
     names_before: Vec<BTreeMap<String, u64>>,
-    /// Open handles and the files that they are of.
+    /// Open handles, each with its inode.
     handles: BTreeMap<u64, u64>,
     next: u64,
     pub(crate) random: Random,
     pub(crate) faults: Faults,
-    /// Nothing is done any more for the process: it was killed.
+    /// The process was killed: each operation fails from now on.
     is_dead: bool,
-    /// Pages that files have given up since the disk is full.
+    /// Pages that files have given up since the disk became full.
     pub(crate) spare_pages: usize,
-    /// What syncs have taken since this was asked for.
+    /// How long syncs have taken since `take_stalled_ms`.
     stalled_ms: i64,
-    /// Faults to come, each so many operations behind the one before it.
+    /// Faults to come, each with the number of operations between it and the one before.
     pub(crate) strikes: VecDeque<(u32, Strike)>,
-    /// Changes of a file, and syncs that succeeded, here and below of all files but the one that keeps room back.
+    /// Changes of files and names, and syncs of files that succeeded. Syncs of the reserve count neither here nor below.
     pub(crate) writes: u64,
     pub(crate) syncs: u64,
-    /// Syncs that failed.
+    /// Syncs of files that failed.
     pub(crate) failed_syncs: u64,
-    /// The last sync of a file succeeded when the store was not at its path.
+    /// The last sync of a file succeeded while the store was not at its path.
     pub(crate) is_synced_away: bool,
     /// The last sync of a file failed.
     pub(crate) has_sync_failed: bool,
-    /// Writes of a file's first page: what a process sees of the store may change with it.
+    /// The operator has deleted the mark of a failed sync: no process knows that nothing in the store's file counts.
+    pub(crate) is_unmarked: bool,
+    /// Writes of a file's header: the store that a process sees may change with it.
     pub(crate) head_writes: u64,
 }
 
@@ -101,12 +103,13 @@ impl Disk {
             failed_syncs: 0,
             is_synced_away: false,
             has_sync_failed: false,
+            is_unmarked: false,
             spare_pages: 0,
             head_writes: 0,
         }
     }
 
-    /// A number that nothing has had so far.
+    /// A number that no inode or handle has had so far.
     pub(crate) fn fresh(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -116,7 +119,7 @@ impl Disk {
         self.random.below(100) < percent
     }
 
-    /// Every operation begins here.
+    /// Begins every operation: faults that are due strike.
     fn operation(&mut self) -> Result<()> {
         while let Some((left, strike)) = self.strikes.front_mut() {
             if *left > 0 {
@@ -151,12 +154,12 @@ impl Disk {
         Ok(())
     }
 
-    /// Whether the process was killed in the midst of its work.
+    /// Whether the process was killed at its work.
     pub(crate) fn is_dead(&self) -> bool {
         self.is_dead
     }
 
-    /// What was done to it so far, and a digest of what its files hold.
+    /// The changes and syncs so far, and a digest of the files' content.
     pub(crate) fn fingerprint(&self) -> (u64, u64, u64) {
         let mut digest = DefaultHasher::new();
         for (name, inode) in &self.names {
@@ -165,7 +168,7 @@ impl Disk {
         (self.writes, self.syncs, digest.finish())
     }
 
-    /// How long syncs have taken since this was last asked, in milliseconds.
+    /// How long syncs have taken since the last call, in milliseconds.
     pub(crate) fn take_stalled_ms(&mut self) -> i64 {
         std::mem::take(&mut self.stalled_ms)
     }
@@ -177,7 +180,7 @@ impl Disk {
         Ok(self.names.contains_key(name))
     }
 
-    /// Which file has this name.
+    /// The inode of the file with this name.
     pub(crate) fn identity(&mut self, name: &str) -> Result<u64> {
         self.operation()?;
         if self.faults.looks_fail > 0 {
@@ -211,7 +214,7 @@ impl Disk {
         Ok(())
     }
 
-    /// A sync changes nothing that a process sees.
+    /// Begins a sync, which changes nothing that a process sees.
     fn begin_sync(&mut self) -> Result<()> {
         self.operation()?;
         if self.faults.is_read_only { Err(Error::from_raw_os_error(EROFS)) } else { Ok(()) }
@@ -255,7 +258,7 @@ impl Disk {
         self.inodes.get_mut(&inode).expect("an open file has its inode")
     }
 
-    /// Which file a handle is of.
+    /// The inode of a handle.
     pub(crate) fn identity_of(&mut self, handle: u64) -> Result<u64> {
         self.operation()?;
         Ok(self.handles[&handle])
@@ -285,7 +288,7 @@ impl Disk {
         Ok(self.inode(handle).seen.len() as u64)
     }
 
-    /// Its length, and how often it was written to.
+    /// The file's length, and the number of its changes.
     pub(crate) fn look(&mut self, handle: u64) -> Result<(u64, u64)> {
         self.operation()?;
         let inode = self.inode(handle);
@@ -310,7 +313,7 @@ impl Disk {
         let was_alive = !self.is_dead;
         let tried = self.change();
         if tried.is_err() && was_alive && self.is_dead && !self.faults.is_full {
-            // The process is killed in the midst of it: some of the pages are written.
+            // The process is killed within this write: some of the pages are written.
             let whole = data.len() / PAGE;
             let torn = PAGE * self.random.below(whole + 1);
             self.write_at(handle, offset, &data[..torn])?;
@@ -426,7 +429,7 @@ impl Disk {
 
     // Faults.
 
-    /// The kernel needs memory: pages that look clean are read from the disk at the next time.
+    /// The kernel evicts pages that look clean: the next read gets them from the disk.
     pub(crate) fn evict(&mut self) {
         for inode in self.inodes.values_mut() {
             for page in std::mem::take(&mut inode.lost) {
@@ -435,26 +438,26 @@ impl Disk {
         }
     }
 
-    /// From now on nothing is done for the process.
+    /// From now on each operation of the process fails.
     pub(crate) fn die(&mut self) {
         self.is_dead = true;
     }
 
-    /// The process is gone. What it has written stays cached.
+    /// The process is gone. Its writes stay cached.
     pub(crate) fn kill(&mut self) {
         self.handles.clear();
         self.is_dead = false;
         self.faults.kill = None;
     }
 
-    /// The machine is gone: what was not synced may be lost, or written in part.
+    /// The machine loses its power: unsynced writes may be lost, or kept in part.
     pub(crate) fn cut_power(&mut self) {
         self.kill();
         let Disk { inodes, random, .. } = self;
         for inode in inodes.values_mut() {
             inode.cut_power(random);
         }
-        // A journal has the changes of names in their order, up to some of them.
+        // The file system's journal keeps changes of names in order, up to a random one.
         let undone = self.random.below(self.names_before.len() + 1);
         if undone > 0 {
             let kept = self.names_before.len() - undone;

@@ -1,4 +1,4 @@
-//! One machine with one service: carries out operations, and compares every answer with the model.
+//! One machine with one service. Carries out operations, and compares every answer with the model.
 
 use super::clocks::Clocks;
 use super::disk::Faults;
@@ -22,34 +22,34 @@ mod works;
 use chance::tuning;
 
 pub(crate) const STORE: &str = "votes.redb";
-/// The file that only keeps room back: nothing hangs on what it holds.
+/// The file that only keeps room back: its content does not matter.
 pub(crate) const RESERVE: &str = "votes.reserve";
 pub(crate) const ELSEWHERE: &str = "elsewhere.redb";
 /// The first second of each simulation.
 pub(crate) const BEGIN_S: i64 = 1_795_000_000;
-/// A service on a well disk takes votes again after this long, and what its last try took: its pauses grow, to seconds.
+/// On a well disk the service takes votes again within this, plus the time of its longest step: its pauses grow to seconds.
 const RECOVERS_MS: i64 = 30_000;
-/// And looks at its file so often, in milliseconds, at the latest.
+/// The longest pause between two looks of the service at its file, in milliseconds.
 const LOOKS_MS: i64 = 2_000;
-/// Where a process died at its work, its store may have to be written anew.
+/// Time to write the store anew, where the process before died at its work.
 const MENDS_MS: i64 = 10_000;
-/// A start on a well disk is done after this long.
+/// The longest start on a well disk.
 const STARTS_MS: i64 = 30_000;
-/// A start that waits for something looks again after this long.
+/// The longest pause between two tries of a start that waits.
 const TRIES_AGAIN_MS: i64 = 5_000;
-/// A store that is not at its path is told of within this.
+/// The service reports within this that its store is not at its path.
 const GONE_MS: i64 = 3_000;
-/// The time is noted each minute, at a tick.
+/// The longest pause between two notes: a minute, and a tick.
 const NOTED_MS: i64 = 61_000;
-/// A step of the clock above this is noted at once.
+/// The service notes a larger step of the clock at once.
 const STEP_MS: i64 = 1_000;
-/// Steps of the recorder in which the whole table is swept.
+/// Ticks in which the recorder sweeps the whole table.
 const SWEPT_STEPS: usize = 140;
-/// The table is counted at one tick of so many.
+/// The check counts the table at one tick of this many.
 const MEMORY_LOOKS: usize = 32;
-/// Steps at one moment in which everything is answered.
+/// The most steps at one moment until every request is answered.
 const LATER_STEPS_MAX: usize = 100;
-/// The file of a store with few votes is not longer, in bytes.
+/// The longest file of a store with few votes, in bytes.
 const FILE_BYTES_MAX: usize = 2 << 20;
 
 pub(crate) struct Machine {
@@ -59,45 +59,45 @@ pub(crate) struct Machine {
     pub(crate) process: Option<Process>,
     is_in_memory: bool,
     tuning: Tuning,
-    /// How far steps have taken the wall clock from where it was.
+    /// How far steps have moved the wall clock, in total.
     pub(crate) off_ms: i64,
-    /// From when on (boot time) everything works, as nothing is wrong with the disk.
+    /// From when on (boot time) everything has to work, as the disk is well; None where it is not.
     works_from_ms: Option<i64>,
-    /// A tick has passed since then: the recorder looks after the store behind the time.
+    /// A tick has passed since then. The recorder looks at the store after the time.
     has_worked: bool,
     /// The longest that a step has taken since the disk was well for long.
     longest_step_ms: i64,
     /// Since when (boot time) the service is ready.
     ready_from_ms: i64,
-    /// The process died in the midst of its work, or it was not well then.
+    /// False where the process died at its work, or ended while not everything worked.
     is_mended: bool,
-    /// A file that was emptied or replaced in place was not written anew yet, as far as is known.
+    /// A file that was emptied or replaced in place may not have been written anew yet.
     is_unproven: bool,
     /// Another file has the store's name.
     is_displaced: bool,
-    /// What is kept may be lost by the contract's leave: the simulation is over.
+    /// The contract allows the loss of stored votes from here on, so the simulation ends.
     pub(crate) is_over: bool,
     pub(crate) backup: Option<Backup>,
     /// The tokens that each server has had.
     pub(crate) tokens: Vec<Vec<Arc<str>>>,
     addresses: Vec<IpAddr>,
     looked: usize,
-    /// What kills the process in the midst of its work takes the power with it.
+    /// A kill at the process's work cuts the power too.
     pub(crate) cuts_power: bool,
-    /// What clocks and service showed at the end of the last step.
+    /// The clocks and the time shown at the end of the last step.
     last: Option<(Reading, i64)>,
     /// The time had to go back in the last step and did not, and nothing said so.
     stays_unsaid: bool,
-    /// What the certain line was in the last steps.
+    /// The certain line in the last ticks, oldest first.
     certain_ms: VecDeque<i64>,
-    /// What happens is written down where somebody reads it.
+    /// The account of the simulation, where it is to be told.
     pub(crate) said: Option<Vec<String>>,
     asked_last: Vec<Request>,
     /// Since when the store is not at its path.
     gone_from_ms: Option<i64>,
 }
 
-/// A copy of the store, and what it may hold.
+/// A copy of the store, and the model of what the copy holds.
 pub(crate) struct Backup {
     content: Vec<u8>,
     model: Model,
@@ -107,11 +107,11 @@ pub(crate) struct Backup {
 
 type Outcome = Result<(), String>;
 
-/// What the disk has done.
+/// Counters of the disk.
 #[derive(Clone, Copy)]
 struct Counts {
     writes: u64,
-    /// Syncs, and writes of the header: what was written before need not last.
+    /// Syncs, failed ones included, and writes of the header. Writes before them may be lost.
     syncs: u64,
     failed_syncs: u64,
 }
@@ -202,7 +202,7 @@ impl Machine {
 
     // Steps of the recorder.
 
-    /// One step of the recorder with these requests; its answers are compared. A process that dies in it is started again.
+    /// One step of the recorder with these requests. Compares the answers, and starts a process that died in the step again.
     pub(crate) fn step(&mut self, requests: &[Request]) -> Outcome {
         self.look_at_disk();
         let Some(mut process) = self.process.take() else {
@@ -221,7 +221,7 @@ impl Machine {
             return self.step_of_start(process, begin, (before, tries), stepped.err());
         }
         self.step_ready(process, requests)?;
-        // A listing may wait until an earlier one is taken away.
+        // A listing may wait for the removal of an earlier one.
         for _ in 0..LATER_STEPS_MAX {
             match self.process.take() {
                 Some(process) if process.pending().next().is_some() => self.step_ready(process, &[])?,
@@ -234,7 +234,7 @@ impl Machine {
         Err(format!("{requests:?}: not answered"))
     }
 
-    /// What a step of a process that is not ready yet has come to.
+    /// Judges a step of a process that is not ready yet.
     fn step_of_start(
         &mut self,
         mut process: Process,
@@ -244,7 +244,7 @@ impl Machine {
     ) -> Outcome {
         let (options, accepts) = (process.options, process.accepts);
         let end = self.clocks.reading();
-        // The store is opened before the clocks are read, and may be written to behind that.
+        // A start opens the store before it reads the clocks, and may write to it afterwards.
         let took = (self.clocks.take_read_first().unwrap_or(begin), end);
         let shown_ms = process.reader.shown_ms();
         if self.disk.locked().is_dead() {
@@ -261,12 +261,16 @@ impl Machine {
         let trouble = process.trouble();
         let took_ms = end.boot_ms - begin.boot_ms;
         self.longest_step_ms = self.longest_step_ms.max(took_ms);
-        // A try that took long is not made again sooner.
+        // A try that took long may delay the next one as long.
         if process.rest_ms() > TRIES_AGAIN_MS + self.longest_step_ms {
             return Err(format!("a start that waits for {trouble:?} goes on in {} ms only", process.rest_ms()));
         }
         let is_there = self.disk.locked().has(STORE) && !self.is_displaced;
         if let Some((Trouble::StoreUnusable, why)) = trouble.as_ref().filter(|_| is_there && tries) {
+            if self.disk.locked().is_unmarked {
+                self.is_over = true;
+                return Ok(());
+            }
             return Err(format!("a sound store counts as unusable: {why}"));
         }
         if process.readiness.is_ready() {
@@ -288,24 +292,24 @@ impl Machine {
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
             self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
         } else if self.counts().writes > before.writes {
-            // What it could not keep may be stored all the same.
+            // Changes of a start that failed may be stored all the same.
             self.model.tried_to_start(options, accepts, took);
         }
         self.process = Some(process);
         Ok(())
     }
 
-    /// The step of a process that is ready.
+    /// Makes a step of a ready process, and judges it.
     fn step_ready(&mut self, mut process: Process, requests: &[Request]) -> Outcome {
         let begin = self.clocks.reading();
         let is_tick = process.rest_ms() == 0;
-        // A commit before the one in which it dies may be made by the lines as they were.
+        // A commit before the fatal one may be made with the lines as they were.
         let may_wait = !self.has_worked || self.disk.locked().faults.kill.is_some();
         let before_ms = process.reader.shown_ms();
         self.may_have_shown(begin, before_ms)?;
         self.model.look(begin, before_ms, may_wait);
         let pending: Vec<Request> = process.pending().chain(requests).cloned().collect();
-        // Where the time may go back, clients that asked last go on waiting.
+        // Where the time may go back, the clients of the last requests go on waiting.
         let may_go_back = self.model.live.iter().any(|live| live.lines.is_apart() || live.lines.goes_back().0);
         if !pending.is_empty() {
             self.asked_last.clone_from(&pending);
@@ -340,7 +344,6 @@ impl Machine {
             is_tick,
         };
         if is_dead {
-            // Of what was answered nobody knows either.
             let judged = self.died(&process, &step);
             self.process = Some(process);
             judged?;
@@ -351,7 +354,7 @@ impl Machine {
         judged
     }
 
-    /// Between two steps the time goes on, or stands still.
+    /// Between two steps the time shown goes on or stands still.
     fn may_have_shown(&self, reading: Reading, shown_ms: i64) -> Outcome {
         let Some((last, last_ms)) = self.last else { return Ok(()) };
         let most_ms = last_ms + reading.boot_ms - last.boot_ms;
@@ -361,7 +364,7 @@ impl Machine {
         Err(format!("the time shown went from {last_ms} to {shown_ms} between {last:?} and {reading:?}"))
     }
 
-    /// What the process had answered before it died is so; of the rest nobody knows.
+    /// Judges a step in which the process died: its answers hold, but refusals and the rest are in doubt.
     fn died(&mut self, process: &Process, step: &Step<'_>) -> Outcome {
         let first = self.model.live.clone();
         let seconds = step.seconds();
@@ -388,14 +391,14 @@ impl Machine {
         Ok(())
     }
 
-    /// The process was killed in the midst of its work: another one is started.
+    /// The process was killed at its work: starts another one.
     fn dies(&mut self, options: Settings, accepts: Accepts) -> Outcome {
         self.is_mended = false;
         self.end_abruptly(self.cuts_power);
         self.start(options, accepts)
     }
 
-    /// Asks for everything, as the public service would be asked.
+    /// Asks for every pair, and by the last two tokens, as clients of the public service do.
     pub(crate) fn check_all(&mut self) -> Outcome {
         let Some(process) = self.process.as_mut().filter(|process| process.was_ready) else {
             return Ok(());
@@ -420,25 +423,25 @@ impl Machine {
     // Time.
 }
 
-/// What came of a step.
+/// The outcome of a step.
 struct Step<'a> {
     requests: &'a [Request],
-    /// What was answered in it, which may have been asked in an earlier one.
+    /// The answers of this step, some of them to requests of earlier steps.
     answers: Vec<(Request, Vec<Answer>)>,
     took: (Reading, Reading),
     before_ms: i64,
     shown_ms: i64,
     looks: Looks,
-    /// What was seen of all that is asked, before the step.
+    /// The readers' answers before the step.
     sights: Vec<Sight>,
     before: Counts,
     is_dead: bool,
     was_there: bool,
-    /// The recorder wanted to be called.
+    /// The recorder's pause was over.
     is_tick: bool,
 }
 
-/// Of both families; some stand for one voter, some for one under a shorter prefix.
+/// Addresses of both families. Some are one voter, some only under a shorter prefix.
 fn addresses() -> Vec<IpAddr> {
     let text = [
         "203.0.113.7",

@@ -1,11 +1,11 @@
-//! What an operator does to the files, and what a test looks up in them.
+//! An operator's changes of the files, and look-ups of the tests.
 
 use super::{Disk, Inode, PAGE};
 use std::collections::BTreeMap;
 use vote_status::store::commit_marker::MARKER_FILE;
 
 impl Disk {
-    /// Somebody empties the file, or writes other content over it.
+    /// The operator empties the file, or writes other content over it.
     pub(crate) fn replace(&mut self, name: &str, content: &[u8]) {
         let Some(inode) = self.names.get(name).and_then(|inode| self.inodes.get_mut(inode)) else {
             return;
@@ -20,7 +20,7 @@ impl Disk {
         inode.reserved.clone_from(&inode.allocated);
     }
 
-    /// Somebody gives the file another name, and the folder is synced.
+    /// The operator renames the file and syncs the folder.
     pub(crate) fn move_away(&mut self, from: &str, to: &str) {
         if let Some(inode) = self.names.remove(from) {
             self.names.insert(to.to_owned(), inode);
@@ -28,7 +28,7 @@ impl Disk {
         }
     }
 
-    /// Somebody puts a new file there.
+    /// The operator puts a new file there.
     pub(crate) fn put(&mut self, name: &str, content: &[u8]) {
         let inode = self.fresh();
         self.inodes.insert(inode, Inode::default());
@@ -37,13 +37,14 @@ impl Disk {
         self.replace(name, content);
     }
 
-    /// Somebody deletes a file, and the folder is synced.
+    /// The operator deletes a file and syncs the folder.
     pub(crate) fn delete(&mut self, name: &str) {
         if self.names.remove(name).is_some() {
             self.names_before.clear();
         }
         if name == MARKER_FILE {
-            // The store's mark goes with it, and no later process can know.
+            // The store's mark goes with the note, so no later process knows of a failed sync.
+            self.is_unmarked |= self.inodes.values().any(|inode| inode.is_doubtful);
             self.inodes.values_mut().for_each(|inode| inode.is_doubtful = false);
         }
     }
@@ -53,19 +54,19 @@ impl Disk {
         self.names.contains_key(name)
     }
 
-    /// Whether what was synced of a file outlasts a power cut: no sync of it has failed, and its name lasts.
+    /// Whether the synced content of a file outlasts a power cut: no sync of the file has failed, and its name lasts.
     pub(crate) fn keeps(&self, name: &str) -> bool {
         let lasts = |names: &BTreeMap<String, u64>| names.get(name) == self.names.get(name);
         let inode = self.names.get(name).and_then(|inode| self.inodes.get(inode));
         inode.is_some_and(|inode| !inode.is_doubtful) && self.names_before.iter().all(lasts)
     }
 
-    /// How long a file is.
+    /// The length of a file, in bytes.
     pub(crate) fn length_of(&self, name: &str) -> usize {
         self.names.get(name).and_then(|inode| self.inodes.get(inode)).map_or(0, |inode| inode.seen.len())
     }
 
-    /// What a backup of the file has in it.
+    /// The content that a backup of the file would have.
     pub(crate) fn content(&self, name: &str) -> Option<Vec<u8>> {
         self.names.get(name).and_then(|inode| self.inodes.get(inode)).map(|inode| inode.seen.clone())
     }

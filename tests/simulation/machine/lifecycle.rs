@@ -1,7 +1,7 @@
-//! Starts, stops and ends of the service, and what becomes of its files meanwhile.
+//! Starts, stops and kills of the service, and the swaps of its files meanwhile.
 
 use super::{ELSEWHERE, Machine, Outcome, STARTS_MS, STORE, SWEPT_STEPS};
-use crate::simulation::model::time::{FUZZ_MS, once};
+use crate::simulation::model::time::FUZZ_MS;
 use crate::simulation::model::{Accepts, Model, Settings};
 use crate::simulation::process::{Process, opens};
 use crate::simulation::seam::SimulatedDisk;
@@ -12,7 +12,7 @@ use vote_status::store::{Event, StoreError, StoredVote};
 use vote_status::vote::time::UnixSeconds;
 
 impl Machine {
-    /// Time passes, and the recorder is called as it wants; for a long time less often.
+    /// Lets time pass, and calls the recorder when it wants to be called; less often in a long time.
     pub(crate) fn pass(&mut self, ms: i64) -> Outcome {
         let (stride_ms, mut left_ms) = ((ms / 25).min(30_000), ms);
         while left_ms > 0 && !self.model.is_lost {
@@ -30,7 +30,7 @@ impl Machine {
     /// A kill, or a power cut.
     pub(crate) fn end_abruptly(&mut self, cuts_power: bool) {
         self.put_back();
-        // A store that somebody has moved away meanwhile is not where a power cut leaves it.
+        // A power cut does not bring back a store that was moved away, so the simulation ends.
         self.is_over |= cuts_power && !self.disk.locked().has(STORE) && !self.is_in_memory;
         self.disk.locked().die();
         self.is_mended &= self.works();
@@ -73,8 +73,7 @@ impl Machine {
         judged
     }
 
-    /// Votes that ended long ago have left the file. One that has ended since may be there yet beside the next one of its
-    /// pair.
+    /// Votes that ended long ago have left the file. One that ended lately may still be there.
     fn judge_rows(&self) -> Outcome {
         let ended_by_ms = self.certain_ms.front().filter(|_| self.certain_ms.len() >= SWEPT_STEPS);
         let Some(ended_by_ms) = ended_by_ms.filter(|_| self.works() && !self.is_in_memory) else { return Ok(()) };
@@ -90,13 +89,11 @@ impl Machine {
         if old > 0 {
             return Err(format!("the file has {old} votes that ended long ago"));
         }
+        // A row that ended lately may be of a pair whose next vote is there too, or was cancelled.
         let now_ms = self.model.latest_certain_ms();
-        let (voters, live) = (once(rows.iter().map(|vote| vote.pair)).len(), not_ended_by(now_ms).count());
-        for (kept, ms) in [(voters, *ended_by_ms), (live, now_ms)] {
-            let most = self.model.held_max(ms);
-            if kept > most {
-                return Err(format!("the file has {kept} votes, and {most} have not ended"));
-            }
+        let (live, most) = (not_ended_by(now_ms).count(), self.model.held_max(now_ms));
+        if live > most {
+            return Err(format!("the file has {live} votes, and {most} have not ended"));
         }
         Ok(())
     }
@@ -110,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Another file at the store's path is taken away by an operator before anything else.
+    /// The operator puts the store back over another file at its path, before anything else.
     pub(crate) fn put_back(&mut self) {
         if self.is_displaced {
             self.disk.locked().move_away(ELSEWHERE, STORE);
@@ -124,22 +121,21 @@ impl Machine {
         note.get(..16).is_some_and(|note| (0..8).all(|at| note[at] == !note[at + 8]))
     }
 
-    /// Whether somebody has moved the store away and nothing beside it says that there is one. A note that this start has
-    /// made for an empty store says nothing of the other.
+    /// Whether the store was moved away and no note tells of it. A note that this start has made for an empty store says
+    /// nothing of the other.
     pub(super) fn may_be_forgotten(&self) -> bool {
         let has = |name| self.disk.locked().has(name);
         has(ELSEWHERE) && (has(STORE) || !self.is_noted())
     }
 
-    /// A start; waits until the service is ready, or says what is in the way.
+    /// Starts the service, and waits until it is ready or reports a trouble.
     pub(crate) fn start(&mut self, options: Settings, accepts: Accepts) -> Outcome {
-        // A store that was moved away is known to be missing by the note of its last commit, which need not outlast a power
-        // cut.
+        // Only the note of its last commit tells that a store was moved away. A power cut may lose that note.
         self.is_over |= self.disk.locked().has(ELSEWHERE) && !self.is_noted();
         if self.is_over {
             return Ok(());
         }
-        // No process starts in no time. Behind a step of the clock it matters when exactly it is read, which is not said.
+        // No process starts in no time. After a step of the clock the moment of its reading matters, and the contract names none.
         self.clocks.pass(2);
         if self.clocks.has_stepped() {
             self.faults(|faults| faults.sync_takes_ms = 0);
@@ -170,14 +166,14 @@ impl Machine {
         Ok(())
     }
 
-    // Files of a stopped process.
+    // The files of a stopped process.
 
-    /// Whether everything works, so that what follows is certain.
+    /// Whether everything works, so that the outcome of a swap is certain.
     pub(crate) fn can_be_swapped(&self) -> bool {
         self.works() && !self.is_in_memory && !self.is_unproven && self.disk.locked().faults.kill.is_none()
     }
 
-    /// Starts and expects to be told that the store cannot be used; stops again.
+    /// Starts the service, requires that it reports the store as unusable, and stops it again.
     pub(crate) fn is_refused(&mut self, what: &str, words: &[Trouble]) -> Outcome {
         self.process = Some(Process::new(
             &self.disk,
@@ -205,7 +201,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The store is an older copy from now on.
+    /// The older copy replaces the store; gives the newer one.
     pub(crate) fn restore(&mut self) -> Option<Vec<u8>> {
         let backup = self.backup.as_ref()?;
         let mut disk = self.disk.locked();
@@ -214,14 +210,14 @@ impl Machine {
         Some(newer)
     }
 
-    /// What the model knows is what the copy has.
+    /// Takes the model back to the state of the copy.
     pub(crate) fn is_restored(&mut self) {
         if let Some(backup) = &self.backup {
             self.model.replaced_by(&backup.model);
         }
     }
 
-    /// Somebody starts a second process: it is refused.
+    /// A second process is refused the store.
     pub(crate) fn second_process(&mut self) -> Outcome {
         if !self.works() || !self.is_ready() || self.is_in_memory || self.disk.locked().faults.kill.is_some() {
             return Ok(());

@@ -1,6 +1,6 @@
-//! What the contract promises, as small and as literal as it can be said: every way in which the service's time and state
-//! may stand, what each request is answered in each, and what a start makes of what is stored. Written from the contract's
-//! words, and knows nothing of the code that it judges. Each answer rules out the ways that do not give it.
+//! The contract's promises, as small and as literal as possible. Keeps every way in which the service's time and state may
+//! stand, with the answers to each request and the outcome of a start in each. Written from the contract's words, and knows
+//! nothing of the code that it judges. Each answer rules out the ways that do not give it.
 
 mod starts;
 pub(crate) mod time;
@@ -13,13 +13,13 @@ use time::{FUZZ_MS, HOLD_MS, Lines, Note, Reading, once};
 pub(crate) use words::{Accepts, Answer, Asked, Asking, Listed, Named, Request, Settings, Sight};
 use world::{Moment, Token, Way, World};
 
-/// A new vote's instant is never more than this ahead of the clock, in seconds.
+/// The most that a new vote's instant is ahead of the clock, in seconds.
 pub(crate) const AHEAD_MAX_S: i64 = 5;
-/// A start answers 429 for so long at most.
+/// The longest time for which a start answers 429.
 const REFUSES_MAX_MS: i64 = 6_000;
-/// The start that is counted from is over before this much later.
+/// The start from which the model counts is over within this.
 const REFUSES_LESS_MS: i64 = 3_000;
-/// More ways than this are more than a simulation follows.
+/// The most ways that a simulation follows.
 const WAYS_MAX: usize = 96;
 
 /// One way in which the running service may stand.
@@ -27,8 +27,8 @@ const WAYS_MAX: usize = 96;
 pub(crate) struct Live {
     pub(crate) lines: Lines,
     pub(crate) world: Rc<World>,
-    /// Behind a start it knows the latest instant that was spent, perhaps for sure, and no pair. Until then (boot time) votes
-    /// up to that are refused.
+    /// After a start the service knows only the latest spent instant, not its pair. The instant, whether it is sure, and until
+    /// when (boot time) votes up to it are refused.
     noted_spent: Option<(i64, bool, i64)>,
 }
 
@@ -59,27 +59,29 @@ impl Live {
 struct Stored {
     /// None where nothing was ever kept. Compared before the world, which takes long.
     note: Option<Note>,
-    /// When it was written (boot time).
+    /// When the state was written (boot time).
     at_ms: i64,
     world: Rc<World>,
 }
 
-/// The promises.
+/// The promises of the contract, as the ways that are left.
 #[derive(Clone, Debug)]
 pub(crate) struct Model {
-    /// Of the last start that was ready.
+    /// The settings of the last start that was ready.
     pub(crate) settings: Settings,
-    /// What may be shown now.
+    /// The ways in which the running service may stand.
     pub(crate) live: Vec<Live>,
-    /// What a start may find.
+    /// The states that a start may find.
     disk: Vec<Stored>,
-    /// What the certain line had ended before the last end.
+    /// The latest certain line before the last end of the process.
     had_ended_by_ms: i64,
-    /// What a commit in doubt may have made of the state.
+    /// The states that commits in doubt may have made.
     doubted: Vec<Rc<World>>,
-    /// Something was acknowledged in this step.
+    /// The time shown when the last step began.
+    shown_before_ms: i64,
+    /// A change was acknowledged in this step.
     has_committed: bool,
-    /// More ways than are followed.
+    /// There are more ways than the model follows.
     pub(crate) is_lost: bool,
 }
 
@@ -95,6 +97,7 @@ impl Model {
             disk: vec![stored],
             had_ended_by_ms: 0,
             doubted: Vec::new(),
+            shown_before_ms: 0,
             has_committed: false,
             is_lost: false,
         }
@@ -107,7 +110,7 @@ impl Model {
 
     // Time.
 
-    /// The service looks at its clocks. It has shown `before_ms` until now.
+    /// The service looks at its clocks, and has shown `before_ms` until now.
     pub(crate) fn look(&mut self, reading: Reading, before_ms: i64, may_wait: bool) {
         (self.doubted, self.has_committed) = (Vec::new(), false);
         let live = std::mem::take(&mut self.live).into_iter();
@@ -119,14 +122,15 @@ impl Model {
         self.is_lost |= self.live.len() > WAYS_MAX;
     }
 
-    /// What the service shows behind its step fits, and what has gone back went with it.
+    /// Requires that the time shown after a step fits one of the ways. Where the time went back, so did the state.
     pub(crate) fn shows(&mut self, shown_ms: i64, took: (Reading, Reading), may_wait: bool) -> Outcome {
         let took_ms = took.1.boot_ms - took.0.boot_ms;
+        self.shown_before_ms = self.live.first().map_or(shown_ms, |live| live.lines.shown_ms);
         let mut ways = Vec::new();
         for live in &self.live {
             let mut all = vec![live.lines];
             if took_ms > 0 {
-                // It may have looked again.
+                // The service may have looked again.
                 all.extend(live.lines.look(took.1, shown_ms.min(live.lines.shown_ms + took_ms), may_wait));
                 all.extend(live.lines.look(took.1, live.lines.shown_ms, may_wait));
             }
@@ -143,7 +147,7 @@ impl Model {
         Ok(())
     }
 
-    /// What may be shown, as the change that goes back makes it.
+    /// The ways after the change that goes back.
     fn gone_back(&self) -> Vec<Live> {
         let back = self.live.iter().filter(|live| live.lines.goes_back().0);
         back.flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s)).collect()
@@ -193,16 +197,16 @@ impl Model {
         if let (Answer::Listed { token: Some(Token::Known(token)), .. }, Some(server), true) =
             (answer, listed, is_untold)
         {
-            // The store may have had it before anybody was told.
+            // The store may have had the token before any caller was told.
             self.disk.iter_mut().for_each(|stored| Rc::make_mut(&mut stored.world).learn_token(server, token));
         }
         self.has_committed |= answer.is_commit();
         Ok(())
     }
 
-    /// Nobody knows whether it has happened. What is shown is as it was.
+    /// The change is in doubt. The state shown is as before.
     fn doubt(&mut self, request: &Request, part: usize, seconds: &[i64]) {
-        // The case is given up. Each part would make some times as many ways.
+        // The case is given up, as each part would multiply the ways.
         if self.is_lost {
             return;
         }
@@ -221,7 +225,7 @@ impl Model {
         self.is_lost |= self.doubted.len() > WAYS_MAX;
     }
 
-    /// What was seen fits one of the ways at least.
+    /// Requires that the sights fit at least one of the ways.
     pub(crate) fn sees(&mut self, all: &[(Asking, Sight)]) -> Outcome {
         let fits = |live: &Live| all.iter().all(|(asking, sight)| live.may_see(asking, *sight));
         if !self.live.iter().any(fits) {
@@ -250,7 +254,7 @@ impl Model {
 
     // The store.
 
-    /// Behind a step: what is stored now. Where nothing was acknowledged, the store may be as it was.
+    /// Notes what a step may have stored. Where nothing was acknowledged, the store may be as before.
     pub(crate) fn wrote(&mut self, took: (Reading, Reading)) {
         if self.has_committed {
             self.disk.clear();
@@ -260,10 +264,13 @@ impl Model {
             let mut all = vec![live.lines];
             if took.0 != took.1 {
                 let took_ms = took.1.boot_ms - took.0.boot_ms;
-                // A commit that takes long notes what was shown when it began.
-                let mut begun = live.lines;
-                begun.shown_ms -= took_ms;
-                all.push(begun);
+                // A commit that takes long notes the time shown when it began, which may have stood still since.
+                let shown_ms = [live.lines.shown_ms - took_ms, self.shown_before_ms];
+                for shown_ms in shown_ms {
+                    let mut begun = live.lines;
+                    begun.shown_ms = shown_ms;
+                    all.push(begun);
+                }
                 all.extend(live.lines.look(took.1, live.lines.shown_ms, true));
                 all.extend(live.lines.look(took.1, live.lines.shown_ms + took_ms, true));
             }
@@ -294,17 +301,17 @@ impl Model {
         self.is_lost |= self.disk.len() > WAYS_MAX;
     }
 
-    /// Everything that was written before is superseded.
+    /// States that were written before this are superseded.
     pub(crate) fn supersede(&mut self, before_ms: i64) {
         self.disk.retain(|stored| stored.at_ms >= before_ms);
     }
 
-    /// When the newest of what may be stored was written (boot time).
+    /// When the newest possible state was written (boot time).
     pub(crate) fn newest_ms(&self) -> i64 {
         self.disk.iter().map(|stored| stored.at_ms).max().unwrap_or(0)
     }
 
-    /// A reader saw this before the process died: it is stored.
+    /// A reader saw this before the process died, so it is stored.
     pub(crate) fn was_seen(&mut self, asking: &Asking, sight: Sight) {
         let shows = |stored: &Stored| {
             let voter = stored.world.voter(asking.address);
@@ -322,12 +329,12 @@ impl Model {
         self.live.clear();
     }
 
-    /// Somebody puts another copy of the store in its place.
+    /// The operator puts another copy of the store in its place.
     pub(crate) fn replaced_by(&mut self, copy: &Model) {
         self.disk.clone_from(&copy.disk);
     }
 
-    /// Votes that the service may hold: those that have not ended by this.
+    /// The most votes that the service may hold: those that have not ended by this.
     pub(crate) fn held_max(&self, certain_ms: i64) -> usize {
         self.live.iter().map(|live| live.world.held(certain_ms)).max().unwrap_or(0)
     }
@@ -337,12 +344,12 @@ impl Model {
         self.live.iter().map(|live| live.lines.certain_ms()).min().unwrap_or(0)
     }
 
-    /// The latest that it may be.
+    /// The latest that the certain line may be.
     pub(crate) fn latest_certain_ms(&self) -> i64 {
         self.live.iter().map(|live| live.lines.certain_ms()).max().unwrap_or(0)
     }
 
-    /// How long the lines still have to be apart before the wall line is taken, about.
+    /// About how long the lines still have to be apart before the service takes the wall line.
     pub(crate) fn left_ms(&self, reading: Reading) -> Option<i64> {
         let since_ms = self.live.iter().find_map(|live| live.lines.apart_since_ms());
         since_ms.map(|since_ms| since_ms + HOLD_MS - reading.boot_ms)
@@ -354,8 +361,8 @@ impl Live {
         once(self.world.asked(request, part, self.moment(now_s)))
     }
 
-    /// Where an earlier line has become certain, what had ended before is left out, or it would count again. A vote that is
-    /// recorded from then on has not ended by the line before.
+    /// Where an earlier line has become certain, leaves out votes that had ended before, as they would count again. A vote that
+    /// is recorded from then on has not ended by the line before.
     fn left_out(mut self) -> Live {
         if let Some(ended_by_ms) = self.lines.take_left_out() {
             let world = Rc::make_mut(&mut self.world);
@@ -364,8 +371,8 @@ impl Live {
         self
     }
 
-    /// The same with these lines; the seconds that the change may have gone back to are told apart.
-    /// Whether it goes back before its votes get another length, or after that, is not said.
+    /// The same with these lines, once for each second that the change may have gone back to.
+    /// The contract does not say whether the time goes back before votes get another length, or after.
     fn shown_as(&self, lines: Lines, is_back: bool, other_s: i64) -> Vec<Live> {
         if !is_back {
             return vec![Live { lines, ..self.clone() }];
@@ -375,15 +382,15 @@ impl Live {
         let with = |to_s: i64| {
             let mut world = (*self.world).clone();
             world.goes_back(self.lines.leaves_out_by_ms(), to_s, other_s);
-            // What was spent need not be remembered, nor by a start.
+            // Spent instants need not be remembered, nor does a start know them.
             let noted_spent = self.noted_spent.map(|(up_to_s, _, until_ms)| (up_to_s, false, until_ms));
             Live { lines, world: Rc::new(world), noted_spent }
         };
         seconds.map(with).collect()
     }
 
-    /// What a start with these settings makes of it. Of votes that fall together the latest stays: whether by their instants
-    /// before the time goes back, or behind that, is not said.
+    /// The ways of a start with these settings. Of votes that become one pair's, the latest stays. The contract does not say
+    /// whether by their instants before the time goes back, or after.
     fn started_as(&self, lines: Lines, is_back: bool, options: Settings) -> Vec<Live> {
         let mut ways = self.shown_as(lines, is_back, options.cooldown_s);
         if is_back && self.world.settings != options {
@@ -395,7 +402,7 @@ impl Live {
         once(ways)
     }
 
-    /// The last of a start: settings, and the instants that are not given.
+    /// The last step of a start: settings, and the instants that are not given.
     fn settle(&mut self, options: Settings) {
         if self.world.settings != options {
             let (certain_ms, ended_by_ms) = (self.lines.certain_ms(), self.lines.ended_by_ms());
