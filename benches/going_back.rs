@@ -1,5 +1,5 @@
-//! How long votes wait, and status answers pause, where the time goes back: the real recorder, store and table, by clocks
-//! that are set by hand. Usage: `going_back VOTES`
+//! How long votes wait, and status answers pause, where the time goes back: the real recorder, store and table, with
+//! clocks that are set by hand. Usage: `going_back VOTES`
 #![allow(clippy::disallowed_methods, reason = "time is what it measures")]
 
 use std::path::Path;
@@ -26,11 +26,11 @@ use vote_status::vote::time::{Cooldown, UnixSeconds};
 const BEGIN_S: u32 = 1_795_178_096;
 const SERVER: ServerId = ServerId(28);
 const VOTES_PER_BATCH: usize = 10_000;
-/// The clock was ahead for so long, and comes back.
+/// How far the clock was ahead before it comes back.
 const AHEAD_US: i64 = 7_200_000_000;
 const MIB: f64 = 1_048_576.0;
 
-/// The time that has passed really, and what was added to the wall clock.
+/// The start of the real time, and the time that is added to the wall clock.
 struct Hands {
     began: Instant,
     added_us: AtomicI64,
@@ -58,7 +58,7 @@ fn main() {
     }
 }
 
-/// Of so many votes, those that were cast while the clock was ahead get the time to which it comes back.
+/// Of `votes` votes, the `ahead` ones that were cast while the clock was ahead get the time to which it comes back.
 fn measure(data_dir: &Path, votes: u32, ahead: u32) {
     let hands = Arc::new(Hands { began: Instant::now(), added_us: AtomicI64::new(0) });
     let cooldown = Cooldown::from_minutes(1_440).expect("a day");
@@ -133,7 +133,7 @@ fn step(recorder: &mut Recorder, commands: Vec<Command>) {
     recorder.step(asked).expect("the store is well");
 }
 
-/// The most memory that this process ever had.
+/// The peak memory of this process, in bytes.
 fn peak_bytes() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("Linux has it");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a running process has it");

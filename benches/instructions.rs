@@ -1,4 +1,4 @@
-//! Runs one case a number of times, to be counted by callgrind: `benches/count` subtracts two runs.
+//! Runs one case a number of times, for callgrind to count. `benches/count` subtracts two runs.
 //! Usage: `instructions CASE TIMES`
 
 mod support;
@@ -57,10 +57,10 @@ fn httparse(request: &[u8], times: u32) {
 
 fn table(operation: &str, times: u32) {
     let mut table = CooldownTable::default();
-    // Only the number is hidden from the compiler: on the hot path the family is known where the address was read.
+    // Only the number is hidden from the compiler, as on the hot path the family is known where the address was read.
     let pair = |address| Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(black_box(address))) };
-    // A sweep walks whole shards. With 84 entries in each on average, every one has 128 places, whatever the
-    // seed; with few, the count moved by a quarter with it.
+    // A sweep walks whole shards. With 84 entries in each on average, every shard has 128 places, whatever the
+    // seed. With few entries, the count varied by a quarter with the seed.
     let entries = if operation == "sweep" { 86_000 } else { 1_000 };
     for address in 0..entries {
         table.insert(pair(address), UnixSeconds(100));

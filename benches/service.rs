@@ -1,4 +1,4 @@
-//! Criterion benchmarks of everything on the hot path, each beside what it is to be compared with.
+//! Criterion benchmarks of everything on the hot path, each beside an alternative to compare with.
 
 mod support;
 
@@ -45,7 +45,7 @@ fn respond(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// An address, beside the standard library.
+/// Parses an address, beside the standard library.
 fn ipv4(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("ipv4");
     let text = "203.0.113.207";

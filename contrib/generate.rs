@@ -1,5 +1,5 @@
-//! Writes the man pages and the shell completions, made of the definition of the command line:
-//! `cargo run --example generate -- DIR`. Knows where a package wants them, nothing of options.
+//! Writes the man pages and the shell completions from the definition of the command line:
+//! `cargo run --example generate -- DIR`. Knows their places in a package, nothing of options.
 
 use std::env;
 use std::error::Error;

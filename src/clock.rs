@@ -1,7 +1,7 @@
 //! The one place that reads the system's clocks.
 //!
-//! What readers see is the output of the rule of time (`vote/lines`): the recorder reads both clocks here, and shows here
-//! what the rule says. Between two readings the time runs on by the monotonic clock.
+//! Readers see the output of the rule of time (`vote/lines`). The recorder reads both clocks here, and shows here the
+//! rule's result. Between two readings the time runs on by the monotonic clock.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU32, Ordering};
@@ -12,7 +12,7 @@ use rustix::time::{ClockId, clock_gettime};
 use crate::vote::lines::{ClockReading, Shown, seconds};
 use crate::vote::time::UnixSeconds;
 
-/// Reading both clocks takes less than this, in microseconds, unless the thread was held up.
+/// The longest time that reading both clocks takes, in microseconds, unless the thread was held up.
 const READING_MAX_US: i64 = 5_000;
 
 /// The two clocks that a [`Clock`] is made of: the system's, or those of a test.
@@ -60,9 +60,9 @@ pub struct Clock {
     time: Arc<Time>,
 }
 
-/// What is shown, in two words that each reader loads: see [`Shown`].
+/// The time shown, in two words that each reader loads: see [`Shown`].
 struct Time {
-    /// In microseconds: whole milliseconds would make the time of the service lag by what is cut off on both sides.
+    /// In microseconds: whole milliseconds are cut off on both sides, and the time of the service would lag.
     offset_us: AtomicI64,
     still_us: AtomicI64,
     /// The certain line as the recorder last read it, in seconds since 1970.
@@ -90,7 +90,7 @@ impl Clock {
         Self::of(Arc::new(SystemReaders))
     }
 
-    /// A clock over these two, set by the first.
+    /// A clock over these readers, set by their wall clock.
     #[must_use]
     pub fn of(readers: Arc<dyn Readers>) -> Self {
         let (origin_us, wall_us) = (readers.boot_us(), readers.wall_us());
@@ -99,7 +99,7 @@ impl Clock {
         Self { readers, origin_us, time: Arc::new(time) }
     }
 
-    /// Both clocks, now.
+    /// The time of the service and the monotonic clock, now.
     #[must_use]
     pub fn now(&self) -> Now {
         let monotonic_us = self.monotonic_us();
@@ -121,8 +121,8 @@ impl Clock {
         self.monotonic_us().unsigned_abs().saturating_sub(earlier.monotonic_us)
     }
 
-    /// Both of the system's clocks, at one moment. `None` where the thread was held up between the two readings: then
-    /// they say nothing of each other.
+    /// Both of the system's clocks, at one moment. `None` where the thread was held up between the two readings: these
+    /// cannot be compared then.
     #[must_use]
     pub fn read(&self) -> Option<ClockReading> {
         let before_us = self.monotonic_us();
@@ -133,8 +133,8 @@ impl Clock {
 
     /// Shows this time from now on, to every reader at once.
     pub fn show(&self, shown: Shown) {
-        // A standstill before the offset, and its end behind it: a reader that meets half of the change sees no time that
-        // goes back.
+        // A standstill is stored before the offset, and its end after the offset: a reader that meets half of the
+        // change sees no time that goes back.
         let begins = shown.still_us > self.time.still_us.load(Ordering::Acquire);
         if begins {
             self.time.still_us.store(shown.still_us, Ordering::Release);
@@ -145,18 +145,18 @@ impl Clock {
         }
     }
 
-    /// The certain line is there by now.
+    /// Shows the certain line.
     pub fn show_certain(&self, certain: UnixSeconds) {
         self.time.certain_s.store(certain.0, Ordering::Relaxed);
     }
 
-    /// The certain line: what has ended by it has ended for good. Where nobody tells, it is the time shown.
+    /// The certain line: a cooldown that has ended by it has ended for good. Until it is first shown, it is the time shown.
     #[must_use]
     pub fn certain(&self) -> UnixSeconds {
         UnixSeconds(self.time.certain_s.load(Ordering::Relaxed)).min(self.now().wall)
     }
 
-    /// What is shown.
+    /// The time shown.
     #[must_use]
     pub fn shown(&self) -> Shown {
         self.time.shown()
@@ -181,8 +181,7 @@ impl Clock {
     }
 }
 
-/// What the system's wall clock says, in milliseconds since 1970: for log lines, which are compared
-/// with those of other programs.
+/// The system's wall clock, in milliseconds since 1970: for log lines, which are compared with those of other programs.
 #[must_use]
 pub fn system_wall_ms() -> u64 {
     SystemReaders.wall_us().unsigned_abs() / 1_000
@@ -198,7 +197,7 @@ mod tests {
 
     use super::{Clock, ClockReading, Readers, SystemReaders, system_wall_ms};
 
-    /// Each look at the monotonic clock takes so long, in microseconds.
+    /// How long each look at the monotonic clock takes, in microseconds.
     struct HeldUp {
         look_us: i64,
         boot_us: AtomicI64,
@@ -214,7 +213,7 @@ mod tests {
         }
     }
 
-    /// The kernel's own words for both clocks, which are up to 10 ms behind.
+    /// The kernel reports both clocks in files too, up to 10 ms late.
     #[test]
     fn the_system_has_the_time_that_its_files_say() {
         const COARSE_US: i64 = 50_000;

@@ -1,5 +1,5 @@
-//! JSON objects read without a copy where none is needed, and what is quoted of a text that somebody
-//! sent. Knows their form, not what the fields mean.
+//! Reads JSON objects without a copy where none is needed, and quotes texts that a client sent. Knows their form, not
+//! what the fields mean.
 
 use std::borrow::Cow;
 use std::ops::Deref;
@@ -7,10 +7,10 @@ use std::ops::Deref;
 use serde::Deserialize;
 use serde::de::Error;
 
-/// Reads an object, and nothing else: what is derived would take an array for the fields in their order.
+/// Reads an object, and nothing else: a derived `Deserialize` would take an array of the fields in their order too.
 ///
 /// # Errors
-/// What is wrong with it, and where.
+/// What is wrong with the text, and where.
 pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     if text.trim_ascii_start().starts_with(b"[") {
         return Err(Error::custom("invalid type: sequence, expected an object"));
@@ -18,7 +18,7 @@ pub fn object<'a, T: Deserialize<'a>>(text: &'a [u8]) -> serde_json::Result<T> {
     serde_json::from_slice(text)
 }
 
-/// A string; a copy only where it is written with escapes.
+/// A string, copied only where it is written with escapes.
 #[derive(Deserialize)]
 pub struct Text<'a>(#[serde(borrow)] pub Cow<'a, str>);
 
@@ -30,14 +30,14 @@ impl Deref for Text<'_> {
     }
 }
 
-/// What stands in an answer, a log or on a terminal of text that somebody sent: its first
-/// `bytes_max` bytes, without what would not be seen or would be obeyed.
+/// Quotes a client's text for an answer, a log or a terminal: its first `bytes_max` bytes, without characters that are
+/// invisible or that a terminal would obey.
 #[must_use]
 pub fn echo(text: &str, bytes_max: usize) -> String {
     const CUT: &str = "…";
     let shown = |character: char| if is_plain(character) { character } else { char::REPLACEMENT_CHARACTER };
     let mut echo = String::with_capacity(text.len().min(bytes_max));
-    // Up to here the sign of a cut still has room.
+    // The length of the echo that still leaves room for the sign of a cut.
     let mut room = 0;
     for character in text.chars().map(shown) {
         if echo.len() + CUT.len() <= bytes_max {
@@ -53,8 +53,8 @@ pub fn echo(text: &str, bytes_max: usize) -> String {
     echo
 }
 
-/// `text` as it may stand in one line of a terminal or a log. A character that would be obeyed or not be seen is written
-/// as JSON escapes it, so JSON on one line stays the same JSON. A tab stays.
+/// `text` made safe for one line of a terminal or a log. A character that is invisible, or that a terminal would obey,
+/// becomes a JSON escape, so JSON on one line stays the same JSON. A tab stays.
 #[must_use]
 pub fn escaped(text: &str) -> Cow<'_, str> {
     let stays = |character: char| character == '\t' || is_plain(character);
@@ -66,14 +66,14 @@ pub fn escaped(text: &str) -> Cow<'_, str> {
         if stays(character) {
             shown.push(character);
         } else {
-            // None of them is beyond four digits.
+            // None of these characters is beyond four digits.
             shown.push_str(&format!("\\u{:04x}", u32::from(character)));
         }
     }
     shown.into()
 }
 
-/// Whether it is shown as it is: neither a control character nor one that changes how others are laid out.
+/// Whether a character is shown as it is: neither a control character nor one that changes how others are laid out.
 fn is_plain(character: char) -> bool {
     let is_layout =
         matches!(character, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}');

@@ -5,7 +5,7 @@
 //! * [`vote`] is the domain: ids, addresses, instants, the cooldown table, the directory, the answer. [`lists`] has
 //!   linked lists of slots.
 //! * [`http`] is the protocol without sockets, [`store`] keeps votes and servers on disk, [`waiting`] has the requests
-//!   that wait for a vote, and [`watch`] shows live what is asked and recorded. [`clock`], [`json`], [`limits`],
+//!   that wait for a vote, and [`watch`] shows questions and changes live. [`clock`], [`json`], [`limits`],
 //!   [`metrics`], [`random`], [`readiness`] and `whole_file` are tools.
 //! * [`net`] is the engine that moves bytes, [`recorder`] the one thread that writes, and [`pages`] has the documents.
 //! * [`public`] and [`control`] are the two services. `cluster` (with the cargo feature `redis`) follows a store that

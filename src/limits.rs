@@ -1,9 +1,9 @@
-//! Every bound of the service, with why. What an operator may change is in [`Limits`].
+//! Every bound of the service, with its reason. An operator may change the bounds in [`Limits`].
 
-/// One read takes at most this much, and so does one turn of work for one connection: where more waits to be sent, the
-/// connection is not read from.
+/// The most bytes of one read, and of one turn of work for one connection. While more waits to be sent, the connection
+/// is not read from.
 pub const TURN_BYTES_MAX: usize = 64 * 1024;
-/// Default bound on the memory of all connections together; less on a small machine: see the next.
+/// Default bound on the memory of all connections together; less on a small machine: see [`BUFFER_MACHINE_PART`].
 pub const BUFFER_BYTES_MAX_DEFAULT: u64 = 256 * 1024 * 1024;
 /// By default, the memory of all connections is at most the machine's divided by this.
 pub const BUFFER_MACHINE_PART: u64 = 8;
@@ -11,12 +11,12 @@ pub const BUFFER_MACHINE_PART: u64 = 8;
 pub const BUFFER_BYTES_MAX_FLOOR: u64 = 1024 * 1024;
 /// A worker tells the others what its connections use in steps of this size, or once a turn.
 pub const BUFFER_PIECE_BYTES: u64 = 256 * 1024;
-/// However little memory there is left for connections, a turn takes up this much for each.
+/// The fewest bytes that a turn takes up for each connection, however little memory is left.
 pub const TURN_BYTES_MIN: usize = 4 * 1024;
-/// A client that neither sends nor takes anything for so long stands still, in milliseconds: it gives up
-/// what it uses before others that use as much.
+/// A client that neither sends nor takes anything for this long is stalled, in milliseconds: its connection gives up
+/// memory before others that use as much.
 pub const STALLED_MS: u64 = 1_000;
-/// Connections that give up what they use in one turn of a worker, so that the others have theirs.
+/// Connections that give up their memory in one turn of a worker, so that the others have their turn.
 pub const CUTS_PER_TURN: usize = 64;
 /// Room for answers that a worker keeps from one turn to the next.
 pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
@@ -25,74 +25,73 @@ pub const OUT_KEPT_BYTES_MAX: usize = 256 * 1024;
 pub const ACCEPTS_PER_TURN: usize = 64;
 /// Readiness events taken from the kernel at once: a newcomer waits for all of them.
 pub const EVENTS_PER_TURN: usize = 256;
-/// Connections that go on in a turn with what they could not finish in the one before. Thousands of long
-/// pipelines would make a turn so long that clients with one question wait for seconds.
+/// Connections that continue unfinished work of the last turn in one turn. Thousands of long pipelines would make a
+/// turn so long that clients with one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
-/// Waiting requests that are answered in one turn for one reason. There are four: a few were woken, a crowd was woken, their
-/// time is over, or their places or memory are needed. The other connections of that worker have their turn between these.
+/// Waiting requests that are answered in one turn for one reason. There are four reasons: a few were woken, a crowd was woken,
+/// their time is over, or their places or memory are needed. The worker's other connections have their turn in between.
 pub const WOKEN_PER_TURN: usize = 16;
-/// No request that the poll reports at once waits for more answers to waiting requests than this.
+/// The most answers to waiting requests that a request waits for, once the poll reports it.
 pub const TOLD_BEFORE_OTHERS_MAX: usize = 4 * WOKEN_PER_TURN;
-/// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and so
-/// much late at most. One turn then serves several clients, which also ask again together.
+/// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and at
+/// most this late. One turn then serves several clients, which also ask again together.
 pub const WAITS_END_EVERY_MS: u64 = 250;
 /// Pending connections that the kernel holds for one listening socket.
 pub const LISTEN_BACKLOG: i32 = 4_096;
-/// While closing on a client that still sends: how much of that is read and dropped, so that the
-/// last answer is not lost to a reset, and for how long.
+/// The most bytes that are read and dropped while the server closes on a client that still sends. Without this, a reset
+/// could lose the last answer.
 pub const LINGER_BYTES_MAX: usize = 1024 * 1024;
-/// See [`LINGER_BYTES_MAX`]; in milliseconds.
+/// How long the server reads on, in milliseconds: see [`LINGER_BYTES_MAX`].
 pub const LINGER_TIMEOUT_MS: u64 = 2_000;
-/// As a worker leaves, a client that is about to ask is given this long before it is closed as idle, in
-/// milliseconds: one that is closed as its request arrives sees a reset.
+/// How long a worker that leaves gives a client to ask before it closes the connection as idle, in milliseconds. If the
+/// connection is closed as a request arrives, the client sees a reset.
 pub const DRAIN_GRACE_MS: u64 = 500;
-/// Connections above the maximum that are kept just long enough to be told 503, or to take a last
-/// answer, by worker. Fewer where descriptors are few: see [`Shares`].
+/// Connections above the maximum that each worker keeps, just long enough for them to be told 503 or to take a last
+/// answer. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;
-/// Where all places are taken, a client that says nothing or takes nothing of its answer has so long, in milliseconds:
-/// much more than a round trip. A crowd of silent connections takes no more places from waiting requests than come in it.
+/// Where all places are taken, how long a client may say nothing or take nothing of its answer, in milliseconds: much more than
+/// a round trip. A crowd of silent connections takes only as many places from waiting requests as come in this time.
 pub const STUCK_MS: u64 = 1_000;
-/// The connections of one network that have not asked are a crowd where they hold more than the places divided by this.
+/// The connections of one network that have not asked are a crowd if they hold more than all places divided by this.
 pub const CROWD_PART: usize = 16;
-/// How long accepting rests when the system has no descriptor left and none can be freed, in milliseconds.
+/// How long a worker accepts no connection when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
 pub const DESCRIPTORS_KEPT: usize = 64;
 /// Descriptors that one worker takes besides its connections: two polls, a mailbox, some listeners.
 pub const DESCRIPTORS_PER_WORKER: usize = 8;
-/// Open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Many
-/// more than a site has reasons for: as long as there are places, a crowd without the key holds up nobody.
+/// The most open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Many more than a
+/// site has reasons for: while there are places, a crowd without the key holds up no other client.
 pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
-/// `--max-connections` unless asked otherwise is never more than this: the kernel holds some KB for each,
-/// and a slot here takes 0.3 KB, which is kept for the next one. What they use has its own bound.
+/// The largest default of `--max-connections`: the kernel holds some KB for each connection, and a slot here takes 0.3
+/// KB, which is kept for the next one. The memory that connections use has its own bound.
 pub const CONNECTIONS_MAX_DEFAULT: usize = 65_536;
-/// Votes and servers of the commands that wait for the recorder: as much as so many batches at once have under way. A
-/// request beyond is told that the store is unavailable. Votes take some 150 MB then, servers with tokens of their own up
-/// to four times as much.
+/// The most votes and servers in commands that wait for the recorder: as many as 16 full commits. A request beyond is
+/// told that the store is unavailable. At the bound votes take some 150 MB, and servers with tokens of their own up to
+/// four times as much.
 pub const RECORDER_LINES_MAX: usize = 16 * COMMIT_EVENTS_MAX;
-/// A command that waits takes the room of so many lines at least: no more than 65,536 commands wait.
+/// The fewest lines that a waiting command counts as: no more than 65,536 commands wait.
 pub const COMMAND_LINES_MIN: usize = 32;
 /// Lines that wait to be written to the log; more are dropped and counted.
 pub const LOG_QUEUE_MAX: usize = 1_024;
-/// How long a process that ends waits for its last lines to be read, in milliseconds.
+/// How long an ending process waits for its last log lines to be read, in milliseconds.
 pub const LOG_FLUSH_MS: u64 = 1_000;
-/// A commit takes no further command once it carries so many votes and changes. Many, as an import's votes
-/// lie all over the file.
+/// Votes and changes from which on a commit takes no further command. Many, as an import's votes lie all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
-/// How much of what a client sent is quoted back to it, in bytes: enough to find the place.
+/// The most bytes of a client's text that are quoted back to it: enough to find the place.
 pub const ECHO_BYTES_MAX: usize = 200;
 /// Longest line of a batch, in bytes.
 pub const BATCH_LINE_BYTES_MAX: usize = 4_096;
-/// Largest answer to a batch, in bytes: of many refused lines, the first ones are told.
+/// Largest answer to a batch, in bytes: of many refused lines, it names the first ones.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Votes that are put in order at once where the store is written anew, 20 bytes each. Each slice is a walk through the table.
+/// Votes that are sorted at once where the store is written anew, 20 bytes each. Each slice is a walk through the table.
 pub const RENEWAL_SLICE_ROWS: usize = 1 << 20;
-/// No more than such a part of the votes, as each takes 14 bytes of the table or more: a start that writes the store anew is to
-/// find the memory that the run before it had.
+/// The fewest slices of all votes, each of which takes 14 bytes of the table or more. A start that writes the store
+/// anew is to find the memory that the run before it had.
 pub const RENEWAL_SLICES_MIN: usize = 8;
-/// Servers on one page of a listing unless asked otherwise, and at most.
+/// Servers on one page of a listing, by default.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
-/// See [`PAGE_SERVERS_DEFAULT`].
+/// The most servers on one page of a listing.
 pub const PAGE_SERVERS_MAX: usize = 1_000;
 
 const _: () = assert!(TURN_BYTES_MAX >= 16 * 1024, "room for an answer");
@@ -139,28 +138,28 @@ impl Limits {
     pub const HEAD_BYTES_CEILING: usize = 64 * 1024;
 }
 
-/// How the descriptors of a process are shared out. Together they are never more than there are: a
-/// process that runs out of them can only let newcomers wait.
+/// How the descriptors of a process are shared out. All shares together are never more than there are: a process that
+/// runs out of descriptors can only let newcomers wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
     /// Open public connections over all workers.
     pub connections_max: usize,
     /// Open connections to the control listener.
     pub control_connections_max: usize,
-    /// Those above the maximum, by worker: each public one has so many, and so has the control listener's.
+    /// Connections above the maximum that each public worker keeps, and so does the control listener's.
     pub turned_away_max: usize,
 }
 
 impl Shares {
-    /// Requests that may wait, unless asked otherwise: a quarter of the connections is left for clients that ask at once.
+    /// Requests that may wait, by default: a quarter of the connections is left for clients that ask at once.
     #[must_use]
     pub const fn waiting_max_default(&self) -> usize {
         self.connections_max / 4 * 3
     }
 
-    /// The shares of so many descriptors and public workers. Some are kept for what is no connection. The other bounds
-    /// shrink where they would take more than a part of the rest. An operator that `asked` for more public
-    /// connections than that leaves gets them out of the control listener's part, down to a sixteenth.
+    /// The shares of `descriptors` with this many public workers. Some descriptors are kept for other uses than
+    /// connections. The other bounds shrink where they would take more than a part of the rest. If an operator `asked`
+    /// for more public connections than that leaves, they come out of the control listener's part, down to a sixteenth.
     #[must_use]
     pub fn of(descriptors: usize, workers: usize, asked: Option<usize>) -> Self {
         let loops = workers + 1;

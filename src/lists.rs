@@ -1,5 +1,5 @@
-//! Doubly linked lists of slots: a slot is put in and taken out with a few writes, however long the list is. The
-//! owner keeps the two [`Ends`] of each list, and one [`Links`] for all lists of which a slot stands in one at most.
+//! Doubly linked lists of slots: a slot is put in and taken out with a few writes, however long the list is. The owner
+//! keeps the two [`Ends`] of each list. Lists share one [`Links`] if a slot stands in at most one of them.
 
 const NONE: u32 = u32::MAX;
 
@@ -11,7 +11,7 @@ pub struct Ends {
 }
 
 impl Ends {
-    /// Of a list without slots.
+    /// The ends of an empty list.
     pub const EMPTY: Self = Self { front: NONE, back: NONE };
 
     /// The slot that was put in first.
@@ -29,7 +29,7 @@ struct Link<T> {
     item: Option<T>,
 }
 
-/// What stands beside each slot: its neighbours, and an item of the owner's.
+/// The data beside each slot: its neighbours, and an item of the owner's.
 #[derive(Clone, Debug)]
 pub struct Links<T>(Vec<Link<T>>);
 

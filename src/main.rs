@@ -19,8 +19,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// The reader of standard error may have stopped reading: a service that has failed ends all the same, to be started
-/// anew.
+/// How long a failed service waits for standard error to take its last words. If the reader has stopped reading, the
+/// service ends all the same, to be started anew.
 const TELL_TIMEOUT: Duration = Duration::from_secs(5);
 
 fn tell(line: &str) {

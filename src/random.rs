@@ -6,10 +6,10 @@ use std::io;
 use rustix::io::retry_on_intr;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-/// 128 bits that nobody can foresee.
+/// 128 unpredictable bits.
 ///
 /// # Errors
-/// Where the system gives none, or not all of them.
+/// Where the system gives no bits, or not all of them.
 pub fn bits() -> io::Result<[u8; 16]> {
     let mut bits = [0; 16];
     let count = retry_on_intr(|| getrandom(&mut bits, GetRandomFlags::empty()))?;
@@ -19,7 +19,7 @@ pub fn bits() -> io::Result<[u8; 16]> {
     Ok(bits)
 }
 
-/// A number that no other process has. It can be foreseen: the standard library's own seed has a part in it, and no more.
+/// A number that no other process has. It is no secret: only the standard library's own seed has a part in it.
 #[must_use]
 pub fn number() -> u64 {
     RandomState::new().build_hasher().finish()
@@ -35,7 +35,7 @@ mod tests {
         assert_eq!(drawn.len(), 100);
     }
 
-    /// A part that is never filled, or filled from the time, would have bits that stay the same.
+    /// A part of the bits that is never filled, or filled from the time, would have bits that stay the same.
     #[test]
     fn every_bit_varies() {
         let drawn: Vec<u128> =

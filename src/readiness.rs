@@ -1,14 +1,14 @@
-//! Where the service stands between start and stop, and what is wrong with it meanwhile.
+//! The state of the service between start and stop, and its troubles meanwhile.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 
-/// How often a trouble that lasts is told in the log, in milliseconds.
+/// The time between two log lines about a lasting trouble, in milliseconds.
 const TOLD_AGAIN_MS: u64 = 60_000;
 
-/// What keeps the service from being ready, or from taking votes, while it lasts.
+/// A reason why the service is not ready, or takes no votes, while it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trouble {
     /// The store is damaged, none of ours, or of a newer version.
@@ -23,7 +23,7 @@ pub enum Trouble {
     StoreSlow,
     /// Another process has opened the store since this one was started.
     StoreInUse,
-    /// The clock is behind the time that the store has last known.
+    /// The clock is behind the time that the store has last noted.
     ClockBehind,
     /// The control key can be neither read nor made.
     ControlKey,
@@ -42,14 +42,14 @@ impl Trouble {
         (Self::ControlKey, "control_key"),
     ];
 
-    /// What machines know it by.
+    /// The word that machines know the trouble by.
     #[must_use]
     pub const fn word(self) -> &'static str {
         Self::ALL[self as usize].1
     }
 }
 
-/// What the recorder does with the store.
+/// The recorder's work on the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// The store is opened and read.
@@ -60,14 +60,14 @@ pub enum Work {
     Commit,
     /// The store is written anew from memory.
     Renewal,
-    /// A look after the store's files.
+    /// The upkeep of the store's files.
     Upkeep,
     /// The store is closed.
     Closing,
 }
 
 impl Work {
-    /// Every piece of work, with the word that metrics know it by and what it is in words.
+    /// Every piece of work, with its word in metrics and its description.
     const ALL: [(Self, &'static str, &'static str); 6] = [
         (Self::Opening, "opening", "opening the store"),
         (Self::ClockWait, "clock", "waiting for the clock"),
@@ -81,26 +81,26 @@ impl Work {
         Self::ALL[self as usize].2
     }
 
-    /// Whether it may take more than a moment on a disk that is well: to read a large store takes seconds, and a clock
-    /// comes when it comes. Both have a signal of their own.
+    /// Whether the work may take more than a moment on a healthy disk. Reading a large store takes seconds, and a clock
+    /// may be set right at any time. Both have a signal of their own.
     const fn may_be_long(self) -> bool {
         matches!(self, Self::Opening | Self::ClockWait)
     }
 }
 
-/// Work that takes longer is told, in milliseconds (contract, "A store that cannot be opened").
+/// Work that takes longer than this is a trouble, in milliseconds (contract, "A store that cannot be opened").
 const SLOW_MS: u64 = 2_000;
 
 /// A trouble that lasts.
 #[derive(Debug)]
 struct Noted {
     trouble: Trouble,
-    /// What is wrong with what, and what to do.
+    /// The problem and its remedy.
     message: String,
     tell_again_ms: u64,
 }
 
-/// Where the service stands between start and stop. Shared by all threads.
+/// The state of the service between start and stop. Shared by all threads.
 #[derive(Clone, Default)]
 pub struct Readiness(Arc<State>);
 
@@ -120,21 +120,21 @@ const STOPPING: u8 = 2;
 const STALE: u8 = 4;
 
 impl Readiness {
-    /// The recorder begins to work on the store.
+    /// Notes that the recorder begins `work` on the store.
     pub fn begin(&self, work: Work, now_ms: u64) {
         *self.0.work.lock() = Some((work, now_ms));
     }
 
-    /// The work has ended, whatever came of it.
+    /// Notes that the work has ended, whatever came of it.
     pub fn end(&self) {
         *self.0.work.lock() = None;
         self.clear(Trouble::StoreSlow);
     }
 
-    /// Looks how long the recorder has been at its work: it cannot say so itself. To be called by a thread that waits for
-    /// no disk.
+    /// Checks how long the recorder has been at its work: a stuck recorder cannot say so itself. To be called by a
+    /// thread that waits for no disk.
     pub fn look(&self, now_ms: u64) {
-        // Under the lock: the work may end meanwhile, and the trouble ends with it.
+        // The lock is held: the work may end meanwhile, and its end then clears the trouble.
         let work = self.0.work.lock();
         if let Some((work, took_ms)) = work.map(|(work, since_ms)| (work, now_ms.saturating_sub(since_ms)))
             && took_ms > SLOW_MS
@@ -163,8 +163,8 @@ impl Readiness {
         })
     }
 
-    /// Something is wrong, as `message` says with the remedy. To be called each time that it is found
-    /// so: what is said last is shown, and the log is told at once and then every minute.
+    /// Notes a trouble; `message` says what is wrong, with the remedy. To be called each time that the trouble is
+    /// found: the last message is shown, and the log is told at once and then every minute.
     pub fn note(&self, trouble: Trouble, message: &str, now_ms: u64) {
         let mut noted = self.0.noted.lock();
         let known = noted.iter_mut().find(|noted| noted.trouble == trouble);
@@ -194,7 +194,7 @@ impl Readiness {
         self.0.noted.lock().iter().any(|noted| noted.trouble == trouble)
     }
 
-    /// The gravest trouble, with what is wrong and what to do.
+    /// The gravest trouble, with its message.
     #[must_use]
     pub fn gravest(&self) -> Option<(Trouble, String)> {
         let noted = self.0.noted.lock();
@@ -226,12 +226,12 @@ impl Readiness {
         self.0.flags.fetch_or(LOADED, Ordering::AcqRel);
     }
 
-    /// The service is going away; what is asked until then is still answered.
+    /// Notes that the service is stopping. Requests until then are still answered.
     pub fn set_stopping(&self) {
         self.0.flags.fetch_or(STOPPING, Ordering::AcqRel);
     }
 
-    /// Says whether the state is older than was allowed, where other nodes decide as well.
+    /// Sets whether the state is older than allowed, where other nodes decide as well.
     pub fn set_stale(&self, is_stale: bool) {
         if is_stale {
             self.0.flags.fetch_or(STALE, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! A file that is there as a whole or not at all, and for its owner only. Knows files, not what is written.
+//! A file that exists as a whole or not at all, and for its owner only. Knows files, not their content.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -18,12 +18,12 @@ impl WholeFile {
     /// Begins a file that is to stand at `target`, which is no link. Until it does, its name ends in `suffix`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn create(target: &Path, suffix: &str) -> io::Result<Self> {
         let mut name = OsString::from(target);
         name.push(suffix);
         let path = PathBuf::from(name);
-        // What is there is removed, never written to: another user may be able to read it, or it may be a link.
+        // An existing file is removed, never written to: another user may be able to read it, or it may be a link.
         match fs::remove_file(&path) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -32,7 +32,7 @@ impl WholeFile {
         Ok(Self { file, path, target: target.to_owned() })
     }
 
-    /// The file that is written.
+    /// A handle to write the file.
     ///
     /// # Errors
     /// Where the system gives no second handle.
@@ -40,10 +40,10 @@ impl WholeFile {
         self.file.try_clone()
     }
 
-    /// Makes what was written the content of the target, durably.
+    /// Makes the written bytes the content of the target, durably.
     ///
     /// # Errors
-    /// Where it cannot be. The target is as it was then, unless only its folder could not be synced.
+    /// The system's error. The target is then as it was, unless only its folder could not be synced.
     pub(crate) fn finish(self) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.path, &self.target)?;
@@ -54,7 +54,7 @@ impl WholeFile {
 
 impl Drop for WholeFile {
     fn drop(&mut self) {
-        // After the rename it is not there any more, which is what is wanted.
+        // After the rename the file is not there any more, as intended.
         let _renamed = fs::remove_file(&self.path);
     }
 }

@@ -1,5 +1,5 @@
 //! Clients that mean harm, or behave as if they did: slow, silent, deaf, endless, too many.
-//! Each test is bounded in time; what it measured goes to standard error. Black box; knows the
+//! Each test is bounded in time and prints its figures to standard error. Black box; knows the
 //! process's figures from `/proc`.
 
 mod buffers;
@@ -26,7 +26,7 @@ fn ask(client: &mut Client) {
     assert_eq!(response.text(), CAN_VOTE.body);
 }
 
-/// Requires an answer that refuses and says that it closes.
+/// Requires an answer that refuses, and announces the close.
 fn assert_refusal(response: &Response, outcome: &Outcome) {
     expect_response("refused", response, outcome, Closed);
 }

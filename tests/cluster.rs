@@ -1,9 +1,9 @@
-//! Many nodes on one Redis, each test with servers and nodes of its own: real processes, real
-//! faults, and a proxy where a network would fail. What the nodes show is compared with what is in
-//! Redis, by a client of the tests' own.
+//! Many nodes on one Redis. Each test has servers and nodes of its own: real processes, real
+//! faults, and a proxy where a network would fail. A client of the tests' own compares the nodes' votes
+//! with those in Redis.
 //!
-//! Without `redis-server` all of them are left out, and say so.
-//! `VOTE_STATUS_TEST_REDIS_SERVER=PATH` has all of them run on another server: a `valkey-server`.
+//! Without `redis-server` the tests print that they are left out.
+//! With `VOTE_STATUS_TEST_REDIS_SERVER=PATH` they run on another server: a `valkey-server`.
 
 mod access;
 mod bootstrap;

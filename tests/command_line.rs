@@ -1,5 +1,5 @@
-//! The subcommands that are clients of a running service: what they print, what they exit with,
-//! and what the service answers afterwards.
+//! The subcommands that are clients of a running service: their output, their exit status, and the
+//! service's answers afterwards.
 
 mod check;
 mod csv;
@@ -39,27 +39,27 @@ fn run(server: &Server, args: &[&str]) -> Ended {
     say(args, &[("VOTE_STATUS_CONTROL_URL", &urls[0]), ("VOTE_STATUS_URL", &urls[1])])
 }
 
-/// Runs a subcommand that wants no key.
+/// Runs a subcommand without a key.
 fn run_keyless(args: &[&[&str]]) -> Ended {
     let mut command = Server::command();
     command.env_remove("VOTE_STATUS_CONTROL_KEY").args(args.concat());
     run_to_end(command)
 }
 
-/// Requires this exit status, and nothing on standard error; gives standard output.
+/// Requires this exit status, and nothing on standard error. Gives standard output.
 fn expect_quiet(ended: &Ended, status: i32) -> &str {
     assert_eq!(ended.status.code(), Some(status), "{ended:?}");
     assert_eq!(ended.stderr, "", "{ended:?}");
     &ended.stdout
 }
 
-/// A service that answers this, whatever is asked.
+/// A service that answers every request with this.
 fn stub(status: &str, body: &str) -> Stub {
     let answer = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len());
     Stub::answering(Vec::leak(answer.into_bytes()))
 }
 
-/// A file that is there as long as its folder.
+/// Writes a file, which is there as long as its folder.
 fn write(folder: &TempDir, name: &str, content: &str) -> PathBuf {
     let path = folder.path().join(name);
     fs::write(&path, content).expect("a file can be written");
@@ -82,7 +82,7 @@ fn run_from(server: &Server, file: &Path, args: &str) -> Ended {
     shell(server, &format!("exec \"$0\" import {args} < \"$1\""), file)
 }
 
-/// The status that everybody sees.
+/// The public status.
 fn status(server: &Server, id: u32, ip: &str) -> Value {
     get(server.public(), &format!("/api/vote/{id}/status/{ip}")).json()
 }
@@ -91,7 +91,7 @@ fn parse(json: &str) -> Value {
     serde_json::from_str(json).unwrap_or_else(|error| panic!("no JSON ({error}): {json:?}"))
 }
 
-/// Runs a subcommand on a terminal on which this is typed; its exit status, and what the terminal shows.
+/// Runs a subcommand on a terminal, with this typed. Gives its exit status and the text on the terminal.
 fn on_terminal(server: &Server, command: &str, typed: &str) -> (Option<i32>, String) {
     let program = env!("CARGO_BIN_EXE_vote-status");
     let command = format!("{program} {command} --control-url http://{}", server.control());
@@ -103,7 +103,7 @@ fn on_terminal(server: &Server, command: &str, typed: &str) -> (Option<i32>, Str
     (ended.status.code(), String::from_utf8(ended.stdout).expect("UTF-8").replace("\r\n", "\n"))
 }
 
-/// Regression: a removal by mistake took the token with it, and nothing had said how many players it concerned.
+/// Regression: a removal by mistake also lost the token, without a word on how many players it concerned.
 #[test]
 fn a_removal_is_asked_about_on_a_terminal_and_keeps_the_way_back() {
     if !has(&["script"]) {

@@ -23,7 +23,7 @@ fn what_is_awaited_is_decided_when_it_is_answered() {
     }
 }
 
-/// Regression: what stands between the engine and the service kept nothing of such a request.
+/// Regression: the layer between the engine and the service kept nothing of such a request.
 #[test]
 fn what_is_awaited_is_decided_when_it_is_answered_while_somebody_watches_too() {
     let server = Server::in_memory(&["--workers", "1"]);

@@ -1,5 +1,5 @@
-//! Going away: what SIGTERM does to idle connections, to requests under way and to newcomers; under load in
-//! `restart`. Black box; knows signals and exit statuses.
+//! The drain: what SIGTERM does to idle connections, to requests under way and to newcomers. `restart` has the same
+//! under load. Black box; knows signals and exit statuses.
 
 use crate::util::DEADLINE;
 use crate::util::answers::CAN_VOTE;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 const GET: &[u8] = b"GET /api/vote/28/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n";
 const GET_BEGUN: &[u8] = b"GET /api/vote/28/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
-/// At once, as far as a loaded machine allows.
+/// The longest time for something that happens at once, on a loaded machine.
 const SOON: Duration = Duration::from_secs(8);
 
 fn ask(client: &mut Client) -> Response {
@@ -89,7 +89,7 @@ fn requests_under_way_are_answered_and_told_the_close() {
     idle_control.expect_open();
     terminate(&server);
 
-    // What is pipelined behind the request under way is not answered any more.
+    // The server does not answer requests that are pipelined behind the one under way.
     in_head.send([b"\r\n", GET].concat());
     in_line.send(&GET[1..]);
     in_body.send("llo");
@@ -99,7 +99,7 @@ fn requests_under_way_are_answered_and_told_the_close() {
         assert!(response.says_close(), "{response:?}");
         client.expect_closed();
     }
-    // The control listener goes last, so that it can tell that the public ones are going.
+    // The control listener goes last, so that it can report that the public ones are going.
     idle_control.expect_closed();
     in_vote.send(vote_end);
     let response = in_vote.read_response(false);
@@ -126,7 +126,7 @@ fn newcomers_are_taken_during_the_drain_delay() {
     while get(server.control(), "/readyz").status == 200 {
         assert!(since.elapsed() < Duration::from_secs(5), "/readyz stays 200");
     }
-    // Both listeners tell it from the same flag.
+    // Both listeners answer from the same flag.
     for _ in 0..10 {
         assert_eq!(get(server.control(), "/readyz").status, 503);
         let balancers = get(server.public(), "/readyz");
@@ -152,7 +152,7 @@ fn without_a_delay_newcomers_are_refused_while_others_finish() {
     let mut under_way = begun(server.public(), GET_BEGUN);
     terminate(&server);
     let until = Instant::now() + SOON;
-    // Whoever is taken at the last moment must be answered.
+    // The server must answer a newcomer that it accepts at the last moment.
     while let Ok(mut newcomer) = Client::try_connect(server.public()) {
         assert!(Instant::now() < until, "newcomers are still taken");
         if let Ok(response) = newcomer.try_send(GET).and_then(|()| newcomer.try_read_response(false)) {
@@ -179,7 +179,7 @@ fn a_request_that_does_not_end_is_not_waited_for_longer_than_the_drain_timeout()
     }
 }
 
-/// Out of descriptors, nobody can be taken from the listeners: not a reason to stay.
+/// Without descriptors the server cannot accept connections, which is no reason to stay.
 #[test]
 fn accepts_that_keep_failing_are_not_waited_for_longer_than_the_drain_timeout() {
     let mut server = Server::listed(&["--drain-timeout", "1", "--workers", "1"]);
@@ -207,8 +207,8 @@ fn a_second_signal_ends_it_at_once() {
     }
 }
 
-/// The peer has asked for far more than it has read: it gets whole answers, the last of them
-/// says so, and an orderly end.
+/// The peer has asked for far more than it has read. It gets whole answers, of which the last
+/// announces the close, and an orderly end.
 #[test]
 fn a_pipeline_is_cut_between_two_answers() {
     let mut server = Server::listed(&["--workers", "1"]);

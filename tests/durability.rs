@@ -1,6 +1,6 @@
-//! What was acknowledged stays, whatever happens to the process, the disk or the clock; what was
-//! refused is not there. Each test says how often it tried; `VOTE_STATUS_TEST_ROUNDS=N` has the
-//! random ones try N times as often, `TEST_SEED` repeats a run.
+//! Acknowledged votes stay, whatever happens to the process, the disk or the clock, and refused ones
+//! are not there. Each test prints how often it tried. With `VOTE_STATUS_TEST_ROUNDS=N` the random
+//! tests try N times as often; `TEST_SEED` repeats a run.
 
 mod anew;
 mod crash;

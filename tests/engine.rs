@@ -1,5 +1,5 @@
 //! The second engine, `serve --engine may_minihttp`: the public contract as far as it can hold
-//! there, and what it answers otherwise, as docs/DEPENDENCIES.md lists it.
+//! there, and the engine's other answers, as docs/DEPENDENCIES.md lists them.
 
 use crate::util::DEADLINE;
 use crate::util::answers::{
@@ -16,17 +16,17 @@ use std::time::Duration;
 
 const REQUEST: &str = "GET /api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// How long nothing must come where nothing is expected to.
+/// How long nothing must come where the test expects silence.
 const SILENCE: Duration = Duration::from_millis(300);
 
-/// What it cannot parse: it closes without an answer, and answers before it on the connection are lost as well.
+/// Requests that the engine cannot parse. It closes without an answer, and earlier answers on the connection are lost, too.
 const UNREADABLE: [&str; 7] = [
     "GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n",
     "GET PATH HTTP/2.0\r\nHost: a\r\n\r\n",
     "GET PATH HTTP/1.1\r\nHost : a\r\n\r\n",
     "GET PATH HTTP/1.1\r\nHost: a\r\nX: \0\r\n\r\n",
     "\0",
-    // No chunked content: its first line is no request.
+    // The engine knows no chunked content, and its first line is no request.
     "GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n",
     "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n\0",
 ];
@@ -75,7 +75,7 @@ fn answers_in_one_write_come_in_order() {
     }
 }
 
-/// As they are written, under the same policy; never told that nothing has changed.
+/// Pages come whole, in both codings and under the same policy, never as 304.
 #[test]
 fn pages_are_served() {
     let server = start(&[]);
@@ -159,7 +159,7 @@ fn going_away_it_says_so_in_every_answer_and_ends() {
 enum Step {
     Send(String),
     Answer(&'static Outcome, After),
-    /// For a while nothing comes, the end neither.
+    /// For a while nothing comes, not even the end.
     Silence,
     /// The end, in order or not, without a byte.
     NoAnswer,
@@ -167,7 +167,7 @@ enum Step {
 
 use Step::{Answer, NoAnswer, Send, Silence};
 
-/// What it does otherwise than the contract, each on a connection of its own.
+/// Where the engine departs from the contract, each on a connection of its own.
 fn limits() -> Vec<(String, Vec<Step>)> {
     let lines =
         |count: usize| Send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X-Line: 1\r\n".repeat(count - 1)));
@@ -193,7 +193,7 @@ fn limits() -> Vec<(String, Vec<Step>)> {
             ],
         ),
     ];
-    // What comes behind the last request all the same is not taken for one.
+    // Bytes that still come behind the last request are not taken for a request.
     for last in ["GET PATH HTTP/1.0\r\n\r\n", "GET PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"] {
         let steps = vec![send(last), Answer(&CAN_VOTE, Closed), Silence, send(REQUEST), Answer(&BAD_REQUEST, Closed)];
         limits.push(("it never closes after an answer", steps));
@@ -219,7 +219,7 @@ fn its_limits_are_those_that_are_documented() {
             }
         }
     }
-    // Besides, each that it cannot parse is worth a line to it.
+    // The engine also logs a line for each request that it cannot parse.
     server.wait_for_lines("failed to parse http request", UNREADABLE.len());
 }
 
@@ -227,7 +227,7 @@ fn its_limits_are_those_that_are_documented() {
 fn limit_no_answer_to_a_client_that_has_shut_its_side() {
     let server = start(&[]);
     let mut client = Client::connect(server.public());
-    // Both are there before the server looks.
+    // The request and the end of the stream are there before the server looks.
     server.pause();
     client.send(REQUEST);
     client.shutdown_write();
@@ -240,8 +240,8 @@ fn start(args: &[&str]) -> Server {
     Server::in_memory(&all)
 }
 
-/// Compares all of it, but for the date, which must be now. This engine words the head its own
-/// way: `Ok`, a `Server`, the length before the other fields, and the length 0 where no body follows.
+/// Compares the whole answer, except for the date, which must be now. This engine has a head of
+/// its own: `Ok`, a `Server`, the length before the other fields, and the length 0 where no body follows.
 fn expect(label: &str, response: &Response, outcome: &Outcome, body: &str, after: After) {
     let date = response.header("Date").unwrap_or_default();
     assert!(is_imf_fixdate_of_now(date), "{label}: Date is {date:?}, which is not now");
@@ -271,7 +271,7 @@ fn expect_no_answer(request: &str, client: &mut Client) {
     }
 }
 
-/// Requires that for a while nothing comes, the end neither.
+/// Requires that for a while nothing comes, not even the end.
 fn expect_silence(client: &mut Client) {
     client.set_deadline(SILENCE);
     match client.try_read_response(false) {

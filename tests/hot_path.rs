@@ -1,5 +1,5 @@
-//! What is promised of the hot path: no allocation for a request. In process, on the library: an
-//! allocator that counts cannot look into another process.
+//! The promise of the hot path: no allocation for a request. In process, on the library, as a
+//! counting allocator cannot look into another process.
 
 use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
@@ -56,7 +56,7 @@ fn a_request_is_answered_without_an_allocation() {
     ] {
         let request = format!("GET {target} HTTP/1.1\r\nHost: votes.example\r\n{lines}\r\n");
         let pipelined = request.repeat(3);
-        // Twice: the first answer of a second formats its date; none of it may allocate either.
+        // Twice: the first answer of a second formats its date, which must not allocate either.
         for second in 0..2 {
             out.clear();
             let mut call = SessionCall {

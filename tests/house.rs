@@ -1,5 +1,5 @@
-//! The conventions of the house that no lint holds, read off the source files: which module may import from which, and
-//! how long things may be. Knows the text of the files, nothing else.
+//! The conventions of the house that no lint checks, by the text of the source files: imports between modules, and the
+//! length of files and functions. Knows nothing but the text.
 
 mod arrows;
 mod commands;
@@ -18,8 +18,8 @@ const FILE_LINES_MAX: usize = 500;
 const FUNCTION_LINES_MAX: usize = 70;
 const DOCUMENT_WORDS_MAX: usize = 20_000;
 
-/// The floor of every module. One imports only from floors below it, never sideways, except
-/// inside one folder. `lib.rs`, the plan of the house, is on none.
+/// The floor of every module. A module imports only from floors below it, never sideways, except
+/// inside one folder. `lib.rs`, the plan of the house, is on no floor.
 const FLOORS: &[(&str, u32)] = &[
     ("vote", 0),
     ("lists", 0),
@@ -46,7 +46,7 @@ const FLOORS: &[(&str, u32)] = &[
     ("main", 6),
 ];
 
-/// What the pure floors must not reach. Addresses of `std::net` are values, and allowed.
+/// Names that the pure floors must not use. Addresses of `std::net` are values, and allowed.
 const IMPURE: &[&str] = &[
     "std::fs",
     "std::thread",
@@ -77,7 +77,7 @@ fn the_house_is_in_order() {
     assert!(broken.is_empty(), "{}", broken.join("\n"));
 }
 
-/// What is added to the documents pushes out what nobody needs. Reports of measurements are no documents.
+/// The bound makes new text in the documents push out needless text. Reports of measurements are no documents.
 #[test]
 fn the_documents_stay_short() {
     let documents = files_below(Path::new("."), "md");
@@ -110,7 +110,7 @@ fn floors(source: &Source, broken: &mut Vec<String>) {
             broken.push(format!("{at}: {own} (floor {own_floor}) must not import from {other}"));
         }
     }
-    // From the top of a folder, or from a file beside it, `super` is the whole house.
+    // At the top of a folder, or in a file beside it, `super` is the whole house.
     let at_the_top = source.path.matches('/').count() == 1 || source.path.ends_with("/mod.rs");
     let beyond = if at_the_top { "super::" } else { "super::super::" };
     for offset in words(&source.product, beyond) {
@@ -119,7 +119,7 @@ fn floors(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// `vote` for `src/vote/ipv4.rs`, `server` for `src/server.rs`; none outside `src`, or for the lib.
+/// `vote` for `src/vote/ipv4.rs`, `server` for `src/server.rs`; None outside `src`, or for `lib.rs`.
 fn module_of(path: &str) -> Option<&str> {
     let inside = path.strip_prefix("src/")?;
     let first = inside.split('/').next()?;
@@ -141,7 +141,7 @@ fn subjects(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// `vote/` and `http/` take bytes and now, and give values and bytes.
+/// The pure floors: `vote/` and `http/` take bytes and `now`, and give values and bytes.
 fn purity(source: &Source, broken: &mut Vec<String>) {
     if !["src/vote/", "src/http/"].iter().any(|floor| source.path.starts_with(floor)) {
         return;
@@ -153,7 +153,7 @@ fn purity(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// Explicit imports, in tests too.
+/// Imports are explicit, in tests too.
 fn imports(source: &Source, broken: &mut Vec<String>) {
     for offset in words(&source.code, "use") {
         let end = source.code[offset..].find(';').map_or(source.code.len(), |end| offset + end);
@@ -164,7 +164,7 @@ fn imports(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// Files everywhere, functions outside tests.
+/// The length of all files, and of functions outside tests.
 fn lengths(source: &Source, broken: &mut Vec<String>) {
     let lines = source.text.lines().count();
     if lines > FILE_LINES_MAX {
@@ -195,7 +195,7 @@ fn openings(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// Words that stand nowhere, in tests and comments neither.
+/// Words that no file may contain, not even in tests or comments.
 fn forbidden(source: &Source, broken: &mut Vec<String>) {
     // This file has to name them.
     if source.path != "tests/house.rs" {
@@ -207,7 +207,7 @@ fn forbidden(source: &Source, broken: &mut Vec<String>) {
     }
 }
 
-/// Each rule against a file that breaks it, and one that nearly does.
+/// Each rule against a file that breaks it, and against one that nearly does.
 #[test]
 fn the_rules_find_what_they_are_for() {
     let long = format!("//! x\nfn f() {{\n{}}}\n", "    x();\n".repeat(69));

@@ -1,4 +1,4 @@
-//! The process: its start lines, options, environment and key, and how it ends.
+//! The process: its start lines, options, environment and key, and its end.
 
 use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
@@ -19,7 +19,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-/// Arguments behind `serve` that are wrong, and a word that the complaint must have.
+/// Wrong arguments of `serve`, and a word that the error must contain.
 const WRONG: &[(&[&str], &str)] = &[
     (&["--nonsense"], "--nonsense"),
     (&["--listen"], "--listen"),
@@ -40,7 +40,7 @@ const WRONG: &[(&[&str], &str)] = &[
 fn wrong_options_are_one_line_and_status_2() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for (args, word) in WRONG {
-        // Should one be taken for right, it does no harm before the test fails.
+        // If the program accepts one, these variables keep it from harm before the test fails.
         let mut command = Server::command();
         command.env("VOTE_STATUS_LISTEN", "127.0.0.1:0");
         command.env("VOTE_STATUS_CONTROL", "127.0.0.1:0");
@@ -57,7 +57,7 @@ fn wrong_options_are_one_line_and_status_2() {
 fn a_port_in_use_is_refused() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let taken_addr = taken.local_addr().expect("its address");
-    // Another server of the same user shares no port either, though the kernel would let it.
+    // Another server of the same user must not share a port either, though the kernel would allow it.
     let server = Server::in_memory(&["--workers", "2"]);
     for addr in [taken_addr, server.public(), server.control()] {
         let addr = addr.to_string();
@@ -82,7 +82,7 @@ fn the_start_lines_are_all_of_standard_output() {
     assert_ne!(server.public().port(), 0);
 }
 
-/// Regression: the thread that handles signals wrote the start lines, so a reader who had stopped held it up for ever.
+/// Regression: the thread that handles signals wrote the start lines, so a reader that had stopped blocked it for ever.
 #[test]
 fn a_full_pipe_for_standard_output_delays_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -106,7 +106,7 @@ fn a_full_pipe_for_standard_output_delays_nothing() {
     drop(reader);
 }
 
-/// Writes until nothing more fits.
+/// Writes until the pipe is full.
 fn fill(pipe: &PipeWriter) {
     let flags = fcntl_getfl(pipe).expect("a pipe has flags");
     fcntl_setfl(pipe, flags | OFlags::NONBLOCK).expect("it may be so");
@@ -140,8 +140,8 @@ fn a_key_is_generated_once_and_kept() {
     assert_eq!(keys[0], keys[1]);
 }
 
-/// A program that waits for `/healthz` reads the key next. Regression: in 11 of 20 first starts it answered before there was
-/// one.
+/// A program that waits for `/healthz` reads the key next. Regression: in 11 of 20 first starts, `/healthz` answered before
+/// there was a key.
 #[test]
 fn the_key_is_there_before_a_listener() {
     for round in 0..20 {
@@ -168,7 +168,7 @@ fn the_key_is_there_before_a_listener() {
     }
 }
 
-/// Where the store has to be there and is not, the folder may be one over which the right one is still to be mounted.
+/// Where a required store is missing, the right folder may not be mounted yet: the service makes no key in this one.
 #[test]
 fn no_key_is_made_where_the_store_is_not() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -193,7 +193,7 @@ fn a_key_comes_from_a_file_unless_the_environment_has_one() {
     assert!(accepts(&server, Server::KEY));
 }
 
-/// An empty key would let anybody in.
+/// An empty key would let any client in.
 #[test]
 fn an_empty_key_is_refused() {
     let mut command = Server::serve(&["--in-memory"]);
@@ -205,7 +205,7 @@ fn make_pipe(path: &Path) {
     assert!(Command::new("mkfifo").arg(path).status().is_ok_and(|made| made.success()));
 }
 
-/// A key file that cannot be read: what it is, how it comes to be so, and a word that the line says of it.
+/// A key file that cannot be read: its kind, the function that makes it, and a word of the log line.
 type Unreadable = (&'static str, fn(&Path), &'static str);
 
 const UNREADABLE: &[Unreadable] = &[
@@ -217,12 +217,12 @@ const UNREADABLE: &[Unreadable] = &[
     ("a pipe", make_pipe, "is no file"),
     ("a directory", |path| fs::create_dir(path).expect("a directory"), "is no file"),
     ("a link to itself", |path| symlink(path, path).expect("a link"), "symbolic link"),
-    // It is a file, and its first byte cannot be read.
+    // A file whose first byte cannot be read.
     ("a broken disk", |path| symlink("/proc/self/mem", path).expect("a link"), "Input/output error"),
 ];
 
-/// One that was named, and one in the data directory. Regression: such a file ended the start with status 2, and a pipe
-/// held it up for ever.
+/// A file that an option names, and one in the data directory. Regression: such a file ended the start with status 2, and a
+/// pipe blocked it for ever.
 #[test]
 fn a_key_file_that_cannot_be_read_is_a_state() {
     let unnamed = UNREADABLE.iter().filter(|row| ["a pipe", "a directory"].contains(&row.0));
@@ -263,7 +263,7 @@ fn a_key_file_that_cannot_be_read_is_a_state() {
         let listed = Control::new(server.control(), "a-key-of-its-own").get("/v1/servers");
         assert_eq!(listed.status, 200, "{what}: {listed:?}");
     }
-    // To open a pipe is to wait for its writer, and the environment has the key.
+    // Opening a pipe would wait for its writer, and the environment has the key.
     let folder = tempfile::tempdir().expect("a temporary folder");
     make_pipe(&folder.path().join("control.key"));
     let server = Server::spawn(Server::on(folder.path()));
@@ -306,7 +306,7 @@ fn the_demo_shows_itself() {
     let mut command = without_key(&["--demo"]);
     command.current_dir(folder.path());
     let server = Server::spawn(command);
-    // The lines come behind the last start line.
+    // The demo's lines come behind the last start line.
     server.wait_for_lines("The operator's page is ", 1);
     for path in ["/api/vote/28/status/203.0.113.7", "/api/servers/demo/vote-status/203.0.113.7"] {
         assert_eq!(get(server.public(), path).text(), CAN_VOTE.body, "{path}");
@@ -322,7 +322,7 @@ fn the_demo_shows_itself() {
     let flags: Vec<_> = answers.iter().map(|json| &json["can_vote"]).collect();
     assert!(flags.contains(&&Value::Bool(true)), "{answers:?}");
     assert!(flags.contains(&&Value::Bool(false)), "{answers:?}");
-    // The last casts a vote for the first one's address.
+    // The last line casts a vote for the address of the first one.
     assert_eq!(answers[2]["recorded"], true, "{answers:?}");
     let status = get(server.public(), "/api/vote/28/status/203.0.113.7").json();
     assert_eq!(status["next_vote_at"], answers[2]["next_vote_at"]);

@@ -1,5 +1,5 @@
-//! What the service tells on standard error: its lines in both spellings, that no token and no key is
-//! ever in them, and that nobody waits for whoever reads them.
+//! The log on standard error: its lines in both formats. No line ever has a token or a key, and the
+//! service never waits for the reader of the log.
 
 mod secrets;
 
@@ -11,22 +11,22 @@ use rustix::process::Signal;
 use serde_json::Value;
 use std::process::Command;
 
-/// Ends the server and gives all that it has told.
+/// Ends the server and gives its whole log.
 fn told_until_the_end(server: Server) -> String {
     let server = server.stop();
-    // The last line, which is read by another thread.
+    // Another thread reads the last line.
     await_line(&server, "stopped after ");
     server.stderr()
 }
 
-/// Waits for a line that has `part`.
+/// Waits for a line that contains `part`.
 fn await_line(server: &Server, part: &str) -> String {
     server.wait_for_lines(part, 1);
     let stderr = server.stderr();
     stderr.lines().find(|line| line.contains(part)).expect("it was waited for").to_owned()
 }
 
-/// A line without its time, which must have the form of one.
+/// A line without its time, whose form is checked.
 fn without_time(line: &str) -> &str {
     let (time, rest) = line.split_once(' ').unwrap_or_else(|| panic!("no time: {line}"));
     let form: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -78,7 +78,7 @@ fn a_level_hides_what_is_less_grave() {
     }
 }
 
-/// The environment is asked too.
+/// The format, also by the environment.
 #[test]
 fn every_line_is_an_object_where_that_is_asked_for() {
     let mut command = Server::serve(&["--in-memory"]);
@@ -110,7 +110,7 @@ fn nobody_waits_for_lines_that_nobody_reads() {
     let service = Server::serve(&["--in-memory", "--workers", "1"]);
     command.arg(service.get_program()).args(service.get_args()).env("VOTE_STATUS_CONTROL_KEY", Server::KEY);
     let mut server = Server::spawn(command);
-    // Each of these tells of itself, on the thread that answers it: more lines than the pipe and the queue take.
+    // Each of these is logged by the thread that answers it: more lines than the pipe and the queue take.
     let control = server.control_client();
     for id in 1..=3_000 {
         control.add_server(id, &format!("token-of-{id}"));

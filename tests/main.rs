@@ -1,5 +1,5 @@
 //! The integration tests: the real binary over real sockets, each test with a server of its own.
-//! One test binary, a module a subject. What needs no socket is tested beside the code.
+//! One test binary, one module for each subject. Tests without sockets are beside the code.
 // The tests read the system's clock by themselves, and say what they expect where it matters.
 #![allow(clippy::disallowed_methods, clippy::unwrap_used)]
 

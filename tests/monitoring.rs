@@ -1,5 +1,5 @@
-//! What operators watch: a scrape is what Prometheus wants, and every metric that is told of
-//! (documentation, dashboard, alert rules) is in it, and the other way round.
+//! The operator's view: a scrape is as Prometheus wants it. Every metric in the documentation,
+//! dashboard and alert rules is in it, and the other way round.
 
 mod alertmanager;
 mod dashboard;
@@ -12,7 +12,7 @@ use crate::util::client::get;
 use crate::util::server::Server;
 use scrape::Scrape;
 
-/// A scrape of a service that has seen something.
+/// A scrape of a service after a vote and a question.
 fn scrape() -> Scrape {
     let server = Server::listed(&[]);
     server.control_client().cast(28, [203, 0, 113, 7]);

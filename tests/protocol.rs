@@ -1,7 +1,7 @@
-//! HTTP/1.1 as a table of raw bytes: what is answered, whether the connection is kept, and that
-//! the request behind gets its own answer. Each case goes out in one piece, cut at every byte,
-//! byte by byte, and with the sending side shut behind it. Black box, the public listener: what the
-//! control listener says of the same faults is in `contract_control`.
+//! HTTP/1.1 as a table of raw bytes: the answer, whether the connection is kept, and the answer to
+//! the request behind. Each case is sent in one piece, cut at every byte, byte by byte, and with the
+//! sending side shut behind it. Black box, the public listener: `contract_control` has the control
+//! listener's answers to the same faults.
 
 mod case;
 mod chunks;
@@ -20,7 +20,7 @@ use case::Case;
 use runner::Target;
 use std::net::Ipv4Addr;
 
-/// One worker, so that the runner knows what has been read; deadlines out of a slow machine's way.
+/// One worker, so that the runner knows which bytes were read, and deadlines too long for a slow machine to reach.
 const OPTIONS: [&str; 6] = ["--workers", "1", "--head-timeout", "120", "--idle-timeout", "120"];
 
 fn cases() -> Vec<Case> {
@@ -47,7 +47,7 @@ fn the_table_holds() {
     assert!(failures.is_empty(), "{} failures, the first of them:\n{}", failures.len(), first.join("\n"));
 }
 
-/// Nobody who speaks something else is left to wait for the deadline of a head.
+/// A client of another protocol is refused without a wait for the deadline of a head.
 #[test]
 fn strangers_are_refused_at_once() {
     let server = server();
@@ -74,7 +74,7 @@ fn an_end_within_a_request_costs_no_answer() {
         client.shutdown_write();
         let response = client.read_response(false);
         assert_eq!(response.status, 200, "cut at {cut}: {response:?}");
-        // The RFC leaves open whether what is cut off is refused or just dropped.
+        // The RFC leaves open whether a request that is cut off is refused or just dropped.
         if let Ok(response) = client.try_read_response(false) {
             assert_eq!(response.status, 400, "cut at {cut}: {response:?}");
             assert!(response.says_close(), "cut at {cut}: {response:?}");

@@ -1,6 +1,6 @@
-//! The contract's public part through nginx, HAProxy and Caddy with the files of `contrib/`, and what
-//! they answer by themselves: the safe body, never a page. What each of them answers before the
-//! service is asked is listed in `expected`; how they are started is in `front`.
+//! The contract's public part through nginx, HAProxy and Caddy with the files of `contrib/`. Their own
+//! answers have the safe body, and are never a page. `expected` lists the answers that each gives
+//! before it asks the service; `front` starts the proxies.
 
 mod away;
 mod certbot;
@@ -35,13 +35,13 @@ use std::net::SocketAddr;
 use std::process::Command;
 use std::thread::scope;
 
-/// A proxy in front of one service. `None`, said aloud, where it is not installed.
+/// A proxy in front of one service. Where it is not installed, prints that and gives `None`.
 fn before(kind: Kind, server: &Server) -> Option<Front> {
     let public: Vec<SocketAddr> = server.publics().iter().map(Endpoint::addr).collect();
     Front::start(kind, &public)
 }
 
-/// Runs a test for each proxy at once.
+/// Runs a test for all proxies at once.
 fn each_proxy(test: impl Fn(Kind) + Sync) {
     scope(|threads| {
         for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
@@ -86,7 +86,7 @@ fn ask_for_paths(kind: Kind, addr: SocketAddr, vote: &OneVote) -> u64 {
     for (path, to_get) in rows() {
         for method in ["GET", "HEAD", "OPTIONS"].iter().chain(OTHER_METHODS) {
             let answer = to_path(kind, method, &path, answer_to(method, to_get));
-            // Caddy's own is the same for every method, and comes with a pause of half a second.
+            // Caddy's own answer is the same for every method, and comes after half a second.
             if matches!(answer, Answer::Own(_, TEXT)) && *method != "GET" {
                 continue;
             }
@@ -105,7 +105,7 @@ fn ask_for_paths(kind: Kind, addr: SocketAddr, vote: &OneVote) -> u64 {
 
 fn requests(kind: Kind, addr: SocketAddr) {
     for (request, outcome, _) in REQUESTS {
-        // Go answers in the version that it was asked in, which is not what the client here reads.
+        // Go answers in the version of the request, which the client here does not read.
         if kind == Kind::Caddy && request.contains(" HTTP/1.0\r\n") {
             continue;
         }
@@ -145,7 +145,7 @@ fn curl(front: &Front, path: &str, is_head: bool) -> (String, String) {
     (status.unwrap_or_else(|| panic!("{path}: {said}")).to_owned(), body.to_owned())
 }
 
-/// What each says of what is no HTTP at all, and of heads past the service's bounds.
+/// The answers of each proxy to bytes that are no HTTP, and to heads past the service's bounds.
 #[test]
 fn each_proxy_answers_what_it_cannot_pass_on() {
     each_proxy(|kind| {
@@ -191,21 +191,21 @@ fn large_heads(kind: Kind, front: &Front) {
         ),
         ("150 fields", format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(150)), &HEADERS_TOO_LARGE),
     ] {
-        // What HAProxy has no room for gets its page.
+        // HAProxy answers a head that it has no room for with its page.
         let has_room = kind != Kind::Haproxy || request.len() < 32_000;
         let answer = if has_room { Answer::Safe(outcome) } else { Answer::Own(400, PAGE) };
         expect(&format!("{kind:?}: {label}"), &exchange(front.plain, request), answer, "", false);
     }
 }
 
-/// What is no HTTP at all.
+/// Bytes that are no HTTP at all.
 fn nonsense(front: &Front, answer: Answer) {
     for bytes in ["nonsense\r\n\r\n", "\u{16}\u{3}\u{1}\u{0}\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/1.1\r\n: a\r\n\r\n"] {
         expect(&format!("{bytes:?}"), &exchange(front.plain, bytes), answer, "", false);
     }
 }
 
-/// Compares all that the contract says of an answer. A proxy adds lines of its own, and its own date.
+/// Compares everything that the contract fixes in an answer. A proxy adds lines of its own, and its own date.
 fn expect(label: &str, response: &Response, answer: Answer, next: &str, is_head: bool) {
     let outcome = match answer {
         Answer::Safe(outcome) => outcome,

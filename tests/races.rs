@@ -1,4 +1,4 @@
-//! Many callers at once: a vote is recorded at most once, and what was acknowledged is seen.
+//! Many callers at once: a vote is recorded at most once, and an acknowledged vote is seen.
 
 use crate::util::client::{Client, get};
 use crate::util::random::Random;
@@ -38,8 +38,8 @@ fn one_of_many_casts_is_recorded() {
     }
 }
 
-/// Each caller's voter has some of eight addresses of both families, and no two voters share none: exactly one
-/// vote is recorded, and all of its addresses with it.
+/// Each caller's voter has some of eight addresses of both families, and any two voters share one. Exactly one
+/// vote is recorded, with all of its addresses.
 #[test]
 fn one_of_many_overlapping_voters_is_recorded_whole() {
     let server = Server::listed(&["--workers", "2"]);
@@ -76,8 +76,8 @@ fn one_of_many_overlapping_voters_is_recorded_whole() {
     }
 }
 
-/// Does `work` with each of `items` on a thread each, all let go together. Nothing can fail
-/// before they are, so that no thread waits for one that is gone.
+/// Does `work` with each of `items` on a thread of its own, all released together. Nothing can fail
+/// before that, so no thread waits for one that is gone.
 fn at_once<T: Send, R: Send>(items: &mut [T], work: impl Fn(&mut T) -> R + Sync) -> Vec<R> {
     let barrier = Barrier::new(items.len());
     let (barrier, work) = (&barrier, &work);

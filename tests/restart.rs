@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use util::manager::Manager;
 use util::under_load;
 
-/// Longer than any moment that a process that ends gives to clients that are idle.
+/// Longer than the time that an ending process gives to idle clients.
 const LONG: Duration = Duration::from_millis(1_500);
 
 #[test]
@@ -25,7 +25,7 @@ fn no_request_and_no_vote_is_lost() {
 
 const BEGUN: &str = "GET /api/vote/1/status/203.0.113.7 HTTP/1.1\r\nHost: h\r\n";
 
-/// Regression: a client that had begun a request made all newcomers wait in the socket, for as long as it had time.
+/// Regression: a client that had begun a request made all newcomers wait in the socket until its own deadline.
 #[test]
 fn a_slow_request_makes_no_newcomer_wait() {
     let folder = tempfile::tempdir().expect("a temporary folder");

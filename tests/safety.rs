@@ -1,6 +1,6 @@
-//! Safety rule 1 of the contract, over every answer that the server can be brought to give:
-//! `success` and `can_vote` are false only where a live recorded cooldown was found. Each body is
-//! judged by what this test itself has recorded, whatever its status.
+//! Safety rule 1 of the contract, over every answer that the tests can bring the server to give:
+//! `success` and `can_vote` are false only where a live recorded cooldown was found. The test judges
+//! each body by its own record of votes, whatever the status.
 
 use crate::util::answers::{IN_COOLDOWN, rows};
 use crate::util::client::{Client, get};
@@ -17,7 +17,7 @@ use std::io;
 use std::net::{Shutdown, SocketAddr};
 use std::time::Instant;
 
-/// The pair that the tables ask for as in cooldown: whether it is so in this world.
+/// Whether the pair that the tables have in cooldown is in cooldown now.
 #[derive(Clone, Debug)]
 enum Live {
     /// No cooldown lives: no body may have a false.
@@ -26,7 +26,7 @@ enum Live {
     Until(String),
 }
 
-/// What `/` is, and no path of the interface.
+/// The page at `/`, which is no path of the interface.
 const PAGE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/public.html"));
 
 /// Requests that random damage starts from, all about the pair.
@@ -69,7 +69,7 @@ fn a_cooldown_is_told_of_while_it_lives_and_no_longer() {
         assert_eq!(control.delete(&format!("/v1/votes/28/{ip}")).status, 200);
     }
     check_rows("cancelled", &server, &Live::Nothing);
-    // A vote after a cancellation is of a later second than what was cancelled, so this one is elsewhere.
+    // A vote after a cancellation gets a later second than the cancelled one, so this vote is on another server.
     let server = Server::listed(&["--cooldown-minutes", "1"]);
     let control = server.control_client();
     let voted_at = now_unix() - 58;
@@ -114,7 +114,7 @@ fn a_server_too_busy_or_going_away_pays_nobody() {
     for _ in 0..20 {
         let answers = answers_to(server.public(), request.as_bytes());
         assert_eq!(answers.len(), 1, "{answers:?}");
-        // There is room for it once whoever is awaited has been told so; until then it is turned away.
+        // There is room for the request once the awaited client has its answer; until then it is turned away.
         assert!(matches!(answers[0].status, 200 | 503), "{answers:?}");
         check_body("busy", &answers[0], &live);
     }
@@ -125,7 +125,7 @@ fn a_server_too_busy_or_going_away_pays_nobody() {
     server.signal(Signal::TERM);
     let mut answered = 0;
     for _ in 0..20 {
-        // A connection may be closed without an answer now; what is answered must be right.
+        // A connection may be closed without an answer now, but every answer must be right.
         for answer in try_answers_to(server.public(), request.as_bytes()).unwrap_or_default() {
             check_body("going away", &answer, &live);
             answered += 1;
@@ -141,7 +141,7 @@ fn cast_both(control: &Control, voted_at: i64) {
 }
 
 /// Asks for every path of the tables, and requires a false exactly where the tables have the
-/// cooldown and this world has it too.
+/// cooldown and `live` has it too.
 fn check_rows(world: &str, server: &Server, live: &Live) {
     for (path, to_get) in rows() {
         for method in ["GET", "POST", "OPTIONS"] {
@@ -157,7 +157,7 @@ fn check_rows(world: &str, server: &Server, live: &Live) {
     }
 }
 
-/// Sends damaged requests, one connection each, and checks whatever comes back.
+/// Sends damaged requests, one connection each, and checks every answer.
 fn damage(world: &str, server: &Server, random: &mut Random, count: usize, live: &Live) {
     let mut by_status = BTreeMap::new();
     for _ in 0..count {
@@ -174,7 +174,7 @@ fn damage(world: &str, server: &Server, random: &mut Random, count: usize, live:
         }
     }
     println!("{world}: {count} damaged requests, answers by status {by_status:?}");
-    // Damage that only ever gave one kind of answer would have tested nothing.
+    // Damage that gives only one kind of answer would test nothing.
     assert!(by_status.len() >= 4, "{by_status:?}");
 }
 
@@ -232,13 +232,13 @@ fn try_answers_to(addr: SocketAddr, bytes: &[u8]) -> io::Result<Vec<Response>> {
     Ok(answers)
 }
 
-/// Checks one answer against the rule, and says whether it refuses the vote.
+/// Checks one answer against the rule, and gives whether it refuses the vote.
 fn check_body(label: &str, response: &Response, live: &Live) -> bool {
     if response.status == 204 || response.status == 100 {
         return false;
     }
     let json = response.json();
-    // What a balancer is told is of no vote.
+    // A balancer's answer is about no vote.
     if json["status"] == "alive" || json["status"] == "ready" {
         return false;
     }

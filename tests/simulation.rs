@@ -3,8 +3,8 @@
 //! time, so that a seed does the same at each run.
 //!
 //! `VOTE_STATUS_SIMULATION_SEEDS` says how many seeds are run, from `VOTE_STATUS_SIMULATION_FROM` on.
-//! `VOTE_STATUS_SIMULATION_SEED` repeats one. Of each kind of failure the first seed is cut down to the operations that
-//! it needs, and all that happens is printed.
+//! `VOTE_STATUS_SIMULATION_SEED` repeats one. For each kind of failure, the test shrinks the first seed to the operations
+//! that the failure needs, and prints all that happens.
 
 mod clocks;
 mod disk;
@@ -30,7 +30,7 @@ use std::thread;
 const SEEDS: u64 = 1_000;
 /// Seeds that are run twice.
 const SEEDS_TWICE: u64 = 20;
-/// Failures of different kinds are told up to so many.
+/// No further seed is begun once this many kinds of failures are found.
 const KINDS_MAX: usize = 8;
 
 fn number(name: &str) -> Option<u64> {
@@ -42,7 +42,7 @@ fn the_service_does_what_the_contract_says() {
     let one = number("VOTE_STATUS_SIMULATION_SEED");
     let from = one.or_else(|| number("VOTE_STATUS_SIMULATION_FROM")).unwrap_or(0);
     let count = one.map_or_else(|| number("VOTE_STATUS_SIMULATION_SEEDS").unwrap_or(SEEDS), |_| 1);
-    // Of each kind the seeds, with what they said.
+    // The failed seeds of each kind, with their messages.
     let (next, failed) = (AtomicU64::new(from), Mutex::new(BTreeMap::<String, Vec<(u64, String)>>::new()));
     let work = || {
         loop {
@@ -76,8 +76,8 @@ fn the_service_does_what_the_contract_says() {
     assert!(seeds.is_empty(), "VOTE_STATUS_SIMULATION_SEED= one of {seeds:?}");
 }
 
-/// A seed fixes everything: all that is asked, answered, logged and done to the disk. The maps of the process hash by keys
-/// that differ from run to run, so this finds an order that depends on them.
+/// A seed fixes every request, answer, log line and operation of the disk. Hash maps have other keys in each run, so this
+/// test finds an order that depends on them.
 #[test]
 fn a_seed_does_the_same_each_time() {
     for seed in 0..SEEDS_TWICE {
@@ -96,30 +96,30 @@ fn a_seed_does_the_same_each_time() {
 
 // Regressions: the faults of version 1.0.0 that the rule of two lines has ended.
 
-/// A vote of the first server, and one of another that has ended.
+/// A new vote of the first server, and one by another address that ends in 10 minutes.
 fn with_votes() -> Vec<Operation> {
     let ballot = |when| Ballot { server: 0, by_token: false, addresses: vec![2], when };
     let other = Ballot { addresses: vec![0], ..ballot(When::OldBy(-600)) };
     vec![list(&[0]), votes(vec![ballot(When::Now), other], false)]
 }
 
-/// Servers are listed anew.
+/// Lists servers with new tokens.
 fn list(servers: &[usize]) -> Operation {
     let servers = servers.iter().map(|server| (*server, Named::New)).collect();
     Operation::Ask(vec![Ask::List { servers, keeps: false }])
 }
 
-/// Votes are asked for.
+/// One request with these votes.
 fn votes(ballots: Vec<Ballot>, is_record: bool) -> Operation {
     Operation::Ask(vec![Ask::Votes { ballots, is_record }])
 }
 
-/// Whether all that follows those votes is as the contract says.
+/// Requires that the contract holds in these operations behind those votes.
 fn holds(operations: &[Operation]) {
     holds_from(0, &[&with_votes(), operations].concat());
 }
 
-/// The same, from the beginning, with what this seed draws: limits, and what the disk keeps of what was not synced.
+/// The same from an empty store. The seed draws the limits, and which unsynced writes the disk keeps.
 fn holds_from(seed: u64, operations: &[Operation]) {
     holds_under(Settings { cooldown_s: 5_400, prefix: 64 }, seed, operations);
 }
@@ -136,7 +136,7 @@ fn restart(off_ms: i64, step_ms: i64) -> Operation {
     Operation::Restart { end: End::Kill, off_ms, step_ms, accepts_clock: false }
 }
 
-/// The time that is shown goes back in one change: wherever the process is killed, it has gone back or it has not.
+/// The time shown goes back in one change: wherever a kill strikes, the time has gone back or it has not.
 #[test]
 fn a_kill_while_the_time_goes_back_loses_nothing() {
     for operations in 0..40 {
@@ -153,7 +153,7 @@ fn a_kill_while_the_time_goes_back_loses_nothing() {
     }
 }
 
-/// A clock that comes back in small steps is one that comes back.
+/// A clock that comes back in small steps counts as one that comes back.
 #[test]
 fn a_clock_that_comes_back_in_small_steps_changes_nothing() {
     let small = |ms| [Operation::Step { ms }, Operation::Pass { ms: 400 }];
@@ -224,8 +224,8 @@ fn a_note_that_is_deleted_before_a_stop_refuses_an_older_copy() {
     ]);
 }
 
-/// A void store may show a commit that failed: a note that is made again has another number, and refuses no store that a
-/// power cut leaves.
+/// A void store may show a commit that failed. A note that is made again has another number, so it refuses no store that
+/// a power cut leaves.
 #[test]
 fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
     holds_from(
@@ -243,7 +243,7 @@ fn a_note_that_is_made_again_has_no_number_of_a_failed_commit() {
     );
 }
 
-/// A step in which syncs are slow may be long enough for a store to fail and to work again.
+/// With slow syncs one step is long enough for a store to fail and to work again.
 #[test]
 fn a_store_that_works_again_in_the_step_in_which_it_failed_was_told_as_failing() {
     let strike = Strike::ChangesFail { count: 2, errno: 28 };
@@ -251,7 +251,7 @@ fn a_store_that_works_again_in_the_step_in_which_it_failed_was_told_as_failing()
     holds_from(8_053_251, &[Operation::Disk(Trouble::Strike(strike)), slow, list(&[2])]);
 }
 
-/// The row of a vote that has just ended may stand beside that of the next vote of the same pair.
+/// The file may hold the row of a vote that has just ended beside the row of the same pair's next vote.
 #[test]
 fn a_row_that_has_just_ended_may_stand_beside_the_next_one() {
     let ballot = |addresses, when| Ballot { server: 0, by_token: false, addresses, when };
@@ -268,8 +268,8 @@ fn a_row_that_has_just_ended_may_stand_beside_the_next_one() {
     );
 }
 
-/// Somebody moves the store away while it is opened behind a power cut, which may have taken the note of its last commit. Only
-/// then an empty one may be made.
+/// The store is moved away while a start opens it behind a power cut, which may have lost the note of its last commit. Only
+/// without that note the start may make an empty store.
 #[test]
 fn a_store_that_is_moved_away_in_a_start_is_missed_where_a_note_tells_of_it() {
     for seed in 0..4 {
@@ -289,8 +289,8 @@ fn a_store_that_is_moved_away_in_a_start_is_missed_where_a_note_tells_of_it() {
     }
 }
 
-/// A store that was away and comes back is seen at the next tick, behind the look at the clocks: a time that has to go back
-/// waits for the tick after it.
+/// The recorder sees a store that comes back at its next tick, after it has looked at the clocks. So a time that has to go
+/// back waits for the tick after that.
 #[test]
 fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
     holds_from(
@@ -309,8 +309,8 @@ fn a_time_that_goes_back_waits_for_a_store_that_is_back() {
     );
 }
 
-/// A start with shorter networks in which the time goes back: of two votes that fall together the latest stays, by its instant
-/// before or behind that.
+/// In a start with shorter networks the time goes back. Of two votes that become one pair's, the latest stays, by the
+/// instants before or after the time went back.
 #[test]
 fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
     let vote = |address, when, is_record| {
@@ -339,8 +339,8 @@ fn a_start_with_shorter_networks_may_merge_votes_before_the_time_goes_back() {
     );
 }
 
-/// A start opens its store before it reads the clocks, which takes time where the file may be changing or a sync is slow, and
-/// writes to it behind that: its lines, and what it notes, are those of that moment.
+/// A start opens its store, which takes time where the file may be changing or a sync is slow. Then it reads the clocks and
+/// writes to the store: its lines and its note are those of that reading.
 #[test]
 fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
     let restart = Operation::Restart { end: End::PowerCut, off_ms: 31_000, step_ms: 0, accepts_clock: false };
@@ -387,8 +387,8 @@ fn the_lines_of_a_start_begin_where_it_reads_the_clocks() {
     );
 }
 
-/// An earlier line becomes certain, and a vote is recorded that would have ended by the line before. Where the time goes back,
-/// it stays: no line that is certain since has ended it.
+/// An earlier line becomes certain, and then a vote is recorded that the line before would have ended. The vote stays where
+/// the time goes back, as no line that became certain since has ended it.
 #[test]
 fn a_vote_that_comes_behind_an_earlier_line_is_not_ended_by_the_line_before() {
     let vote = |server, by_token, address, when| {

@@ -1,4 +1,4 @@
-//! Where listening sockets come from: IPv6 beside IPv4, and sockets that a service manager passes.
+//! Listening sockets: IPv6 beside IPv4, and sockets that a service manager passes.
 //! Black box; knows the command line and the manager's environment.
 
 use crate::util::client::{Client, get};
@@ -11,8 +11,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixListener;
 use std::process::Command;
 
-/// A server that gets `socket` as systemd passes one, under `name`; the shell has the process id
-/// that is to be said.
+/// A server that gets `socket` as systemd passes one, under `name`. The shell knows the process id
+/// for the environment.
 fn passing(socket: impl Into<OwnedFd>, name: &str, args: &[&str]) -> Result<Server, Ended> {
     let server = Server::command();
     let mut command = Command::new("sh");
@@ -36,16 +36,16 @@ fn ipv6_takes_ipv4_too() {
     for address in [SocketAddr::from((Ipv4Addr::LOCALHOST, port)), SocketAddr::from((Ipv6Addr::LOCALHOST, port))] {
         assert_eq!(get(address, "/nothing").status, 404, "{address}");
     }
-    // Who asked is told as it is known elsewhere: as IPv4.
+    // The peer of the question is shown as IPv4.
     let mut watching = Watching::begin(&server, "");
-    // A worker in the middle of a turn sees from its next turn on that somebody watches.
+    // A worker in the middle of a turn learns of a watcher only in its next turn.
     let line = (0..3).find_map(|_| {
         get(SocketAddr::from((Ipv4Addr::LOCALHOST, port)), "/nothing");
         Some(watching.line()).filter(|line| !line.contains(r#""kind":"alive""#))
     });
     let line = line.expect("the question is told");
     assert!(line.contains(r#""peer":"127.0.0.1:"#), "{line}");
-    // And is in the way of who wants the port for IPv4 alone.
+    // The listener also blocks the port for IPv4 alone.
     let taken = format!("0.0.0.0:{port}");
     let command = Server::serve_in_memory(&["--control", "127.0.0.1:0", "--listen", &taken]);
     expect_refusal(command, &[&format!("{taken} is in use: end what listens there, or give another address")]);
@@ -63,7 +63,7 @@ fn ipv6_and_ipv4_have_one_port_each_for_itself() {
     }
 }
 
-/// What was not passed is bound as ever. That what was passed outlives the process is in `restart`.
+/// The service itself binds a socket that was not passed. `restart` tests that a passed socket outlives the process.
 #[test]
 fn a_passed_socket_stands_in_for_its_role_alone() {
     let folder = tempfile::tempdir().expect("a temporary folder");

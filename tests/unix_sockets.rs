@@ -1,5 +1,5 @@
-//! Listeners on Unix sockets: the contract over them, their files and permissions, what stands in
-//! the way of one, and what is left behind.
+//! Listeners on Unix sockets: the contract over them, their files and permissions, files in their
+//! way, and files that are left behind.
 
 use crate::util::answers::{CAN_VOTE, prepare};
 use crate::util::checks;
@@ -120,11 +120,11 @@ fn what_is_no_socket_of_ours_is_left_alone() {
         let command = Server::serve_in_memory(&["--control", "127.0.0.1:0", "--listen", &address]);
         expect_refusal(command, &[word]);
     }
-    // Whatever was bound before the refusal is taken away.
+    // A socket that was bound before the refusal is removed.
     assert!(!place.path("control").exists());
 }
 
-/// The second engine binds by itself, and knows no other kind.
+/// The second engine binds by itself, and knows only TCP.
 #[cfg(feature = "may_minihttp")]
 #[test]
 fn the_second_engine_refuses_them() {
@@ -149,7 +149,7 @@ fn all_event_loops_take_newcomers_beside_other_addresses() {
     ]);
     server.control_client().add_server(28, "demo");
     assert_eq!(server.publics().len(), 2);
-    // More at once than one loop takes in a turn.
+    // More connections at once than one loop accepts in a turn.
     let mut clients: Vec<Client> = (0..200).map(|_| Client::connect(&server.publics()[1])).collect();
     for client in &mut clients {
         client.send(GET);
@@ -162,7 +162,7 @@ fn all_event_loops_take_newcomers_beside_other_addresses() {
     }
 }
 
-/// The subcommands are told the path as `serve` is.
+/// The subcommands take the path in the same form as `serve`.
 #[test]
 fn the_subcommands_reach_it() {
     let place = Place::new();
@@ -187,12 +187,12 @@ fn the_subcommands_reach_it() {
         assert_eq!(ended.status.code(), Some(status), "{args:?}: {ended:?}");
     }
     assert_eq!(fs::read_to_string(backup).expect("it was written").lines().count(), 3);
-    // A killed process leaves files on which nobody answers; later there are none.
+    // A killed process leaves socket files without a listener. The second time there are none.
     drop(server);
     for _ in 0..2 {
         let ended = run(&["server", "list"]);
         expect_failure(&ended, &[&format!("nothing listens at {}", place.control)]);
-        // The second time it is gone already.
+        // The second time the file is gone already.
         let _gone = fs::remove_file(place.path("control"));
     }
 }

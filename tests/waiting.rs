@@ -1,5 +1,5 @@
-//! `?wait=N`: a question that is held until a vote is there. The contract over every kind of listener, what
-//! ends a wait before its time, and races of voters against waiters. Black box.
+//! `?wait=N`: a question that waits for a vote. The contract over every kind of listener, causes that end a wait
+//! before its time, and races of voters against waiters. Black box.
 
 mod abuse;
 mod races;
@@ -14,20 +14,20 @@ use crate::util::watch::Watching;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// What is answered long before a wait of 50 s is over.
+/// The longest time of an immediate answer: long before the end of a wait of 50 s.
 const AT_ONCE: Duration = DEADLINE;
 
 fn request(method: &str, path: &str) -> String {
     format!("{method} {path} HTTP/1.1\r\nHost: a\r\n\r\n")
 }
 
-/// The question of one of many: `host` is the last part of an address.
+/// The question of one of many players: `host` is the last part of an address.
 fn question(host: u8, query: &str) -> String {
     request("GET", &format!("/api/vote/28/status/203.0.113.{host}{query}"))
 }
 
-/// Until so many were told, timed out, ended before, and refused. A scrape may be a moment old: those that come
-/// in one turn of the control listener are given one page.
+/// Waits until this many waits were told, timed out, ended before their time, and refused. A scrape may be a moment old, as
+/// all scrapes in one turn of the control listener get one page.
 #[track_caller]
 fn until_outcomes(server: &Server, counts: [u64; 4]) {
     for (outcome, count) in ["told", "timed_out", "ended", "refused"].into_iter().zip(counts) {
@@ -35,7 +35,7 @@ fn until_outcomes(server: &Server, counts: [u64; 4]) {
     }
 }
 
-/// Until so many requests are held.
+/// Waits until this many requests are waiting.
 #[track_caller]
 fn until_waiting(server: &Server, count: u64) {
     server.await_metric("vote_status_waiting", count);
@@ -58,7 +58,7 @@ fn expect_can_vote(response: &Response) {
     assert_eq!((response.status, response.text()), (200, CAN_VOTE.body));
 }
 
-/// The contract, over this way to the server.
+/// The contract over this endpoint.
 fn holds(server: &Server, endpoint: &Endpoint) {
     told_in_every_form(server, endpoint);
     told_after_its_time(endpoint);
@@ -139,7 +139,7 @@ fn those_behind_are_held_in_order(server: &Server, endpoint: &Endpoint) {
     client.send([question(9, ""), question(10, "?wait=50"), question(9, ""), question(11, "?wait=50")].concat());
     expect_can_vote(&client.read_response(false));
     until_waiting(server, 1);
-    // Sent while the one before is held.
+    // Sent while the request before waits.
     client.send(question(12, ""));
     let first = cast(server, 10);
     assert_eq!(client.read_response(false).text(), cooldown(&first));
@@ -179,7 +179,7 @@ fn the_second_engine_answers_at_once() {
     assert!(since.elapsed() < AT_ONCE);
 }
 
-/// Regression: a new token and the end of a server were told only when the wait was over.
+/// Regression: a waiting client learned of a new token and of the end of a server only when its wait was over.
 #[test]
 fn everything_is_decided_anew_and_at_once() {
     let server = Server::listed(&["--workers", "1"]);
@@ -196,7 +196,7 @@ fn everything_is_decided_anew_and_at_once() {
     let mut of_the_same = ask("/api/vote/29/status");
     let mut of_the_third = ask("/api/vote/31/status");
     until_waiting(&server, 4);
-    // Another address, and another server: nobody is told.
+    // A vote for another address, and one for another server, end no wait.
     cast(&server, 8);
     assert_eq!(control.cast(30, [203, 0, 113, 7]).status, 404);
     until_waiting(&server, 4);
@@ -206,7 +206,7 @@ fn everything_is_decided_anew_and_at_once() {
     assert_eq!(control.delete("/v1/servers/31").status, 200);
     let response = of_the_third.read_response(false);
     assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_server".into()));
-    // Who waits for the server by its number was woken, and waits on.
+    // The client that waits for the server by its id was woken, and waits on.
     until_waiting(&server, 2);
     let next = cast(&server, 7);
     assert_eq!(by_id.read_response(false).text(), cooldown(&next));
@@ -215,7 +215,7 @@ fn everything_is_decided_anew_and_at_once() {
     until_outcomes(&server, [2, 0, 2, 0]);
 }
 
-/// A token that means another server meanwhile: who waits under it is told of that one's vote.
+/// A token moves to another server: a client that waits under it is told of a vote for that server.
 #[test]
 fn a_token_that_changes_hands_takes_those_who_wait_along() {
     let server = Server::listed(&["--workers", "1"]);
@@ -262,7 +262,7 @@ fn past_the_bound_the_answer_comes_at_once() {
     until_waiting(&server, 2);
     expect_can_vote(&exchange(server.public(), question(7, "?wait=50")));
     until_outcomes(&server, [0, 0, 0, 1]);
-    // A place that becomes free is one.
+    // A place that becomes free can be used again.
     drop(held.pop());
     until_waiting(&server, 1);
     let mut next = Client::connect(server.public());
@@ -271,7 +271,7 @@ fn past_the_bound_the_answer_comes_at_once() {
     assert_eq!(server.metric("vote_status_waiting_max"), 2);
 }
 
-/// All places are taken and nobody is idle: a held request makes room, answered.
+/// All places are taken and no connection is idle: a waiting request is answered and makes room.
 #[test]
 fn held_requests_make_room_and_are_answered() {
     let server = Server::listed(&["--max-connections", "4", "--max-waiting", "4", "--workers", "1"]);
@@ -281,7 +281,7 @@ fn held_requests_make_room_and_are_answered() {
     }
     until_waiting(&server, 4);
     expect_can_vote(&get(server.public(), "/api/vote/28/status/203.0.113.7"));
-    // The one whose time would have been over first.
+    // The wait that would have ended first.
     let response = held[2].read_response(false);
     expect_can_vote(&response);
     assert!(response.says_close(), "{response:?}");
@@ -293,7 +293,8 @@ fn held_requests_make_room_and_are_answered() {
     }
 }
 
-/// Who sends nothing more is answered at once, as it may have gone; who has gone leaves nothing behind.
+/// A client that has shut its sending side is answered at once, as it may have gone. A client that has gone leaves nothing
+/// behind.
 #[test]
 fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
     let server = Server::listed(&["--workers", "1"]);
@@ -318,7 +319,7 @@ fn a_client_that_shuts_its_side_is_answered_and_one_that_goes_is_taken_out() {
     drop(gone);
     until_waiting(&server, 0);
     server.await_metric(r#"vote_status_connections_open{listener="public"}"#, 0);
-    // Regression: one that could not be held any more as it was asked was in no count.
+    // Regression: a wait that had to end as soon as it was asked was in no count.
     until_outcomes(&server, [0, 0, 4, 0]);
 }
 

@@ -1,4 +1,4 @@
-//! What both kinds of benchmark work on: the heads seen in the field, and a service that answers.
+//! Tools of both kinds of benchmark: the heads seen in the field, and a service that answers.
 
 use std::sync::Arc;
 use vote_status::http::head::HeadLimits;
@@ -75,7 +75,7 @@ Accept-Language: fr-FR,fr;q=0.9,en-US;q=0.8,en;q=0.7\r\n\r\n";
 /// The three, by name.
 pub(crate) const HEADS: [(&str, &str); 3] = [("curl", CURL), ("guzzle", GUZZLE), ("browser", BROWSER)];
 
-/// What the answers to these lines begin and end with.
+/// The request lines, each with the start and the end of its answer.
 const OUTCOMES: [(&str, &str, &str); 4] = [
     (CAN_VOTE, "HTTP/1.1 200 OK\r\n", "\"next_vote_at\":null,\"cooldown_minutes\":90}"),
     (IN_COOLDOWN, "HTTP/1.1 200 OK\r\n", "\"next_vote_at\":\"2026-11-20T13:54:56Z\",\"cooldown_minutes\":90}"),
@@ -110,7 +110,7 @@ impl Bench {
         Self { service, session: Session::default(), limits, out: Vec::with_capacity(4_096) }
     }
 
-    /// Behind a measurement: the last answer was the right one. Before it, one more call would change what is inlined.
+    /// Checks the last answer, after a measurement. Before it, one more call would change the inlining.
     pub(crate) fn check(&self, request: &[u8]) {
         let outcome = OUTCOMES.iter().find(|(line, ..)| request.starts_with(line.as_bytes()));
         let (line, begin, end) = outcome.expect("a line with an outcome");
@@ -122,7 +122,7 @@ impl Bench {
     #[inline]
     pub(crate) fn answer(&mut self, request: &[u8]) -> &[u8] {
         self.out.clear();
-        // As a worker calls it while nobody watches.
+        // As a worker calls it while there is no watcher.
         let mut call = SessionCall {
             service: &mut self.service,
             now: NOW,

@@ -1,8 +1,8 @@
-//! What the public listener must send for some bytes, spelled out: request by request, every
-//! answer formatted from literal text, whether the connection closes, and what the end of input
-//! adds. Knows nothing of sessions: it has all the bytes before it.
+//! The bytes that the public listener must send for some input, spelled out request by request. Every
+//! answer is formatted from literal text, with the close of the connection and the answer that the end
+//! of input adds. Knows nothing of sessions, as it has the whole input.
 //!
-//! One server is listed, 28 with the token `demo`. 203.0.113.7 is in cooldown on it, and
+//! One server is listed, 28 with the token `a+b=`. 203.0.113.7 is in cooldown on it, and
 //! 203.0.113.8 was, until this very second.
 
 use std::borrow::Cow;
@@ -26,38 +26,38 @@ pub const NOW: UnixSeconds = UnixSeconds(1_795_172_696);
 pub const SERVER: ServerId = ServerId(28);
 /// Its token.
 pub const TOKEN: &str = "a+b=";
-/// In cooldown on the server, for another 42 minutes.
+/// An address in cooldown on the server, for another 42 minutes.
 pub const COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7107));
-/// When that ends: 2026-11-20T11:46:56Z.
+/// The end of that cooldown: 2026-11-20T11:46:56Z.
 pub const COOLING_UNTIL: UnixSeconds = UnixSeconds(NOW.0 + 2_520);
-/// Its cooldown ends [`NOW`], so it may vote.
+/// An address whose cooldown ends [`NOW`], so it may vote.
 pub const EXPIRED: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7108));
 
 /// The only body that says `false`.
 pub const IN_COOLDOWN: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez voter à nouveau dans 42 minutes","next_vote_at":"2026-11-20T11:46:56Z","cooldown_minutes":90}"#;
 const CAN_VOTE: &str = r#"{"success":true,"can_vote":true,"message":"Vous pouvez voter maintenant","next_vote_at":null,"cooldown_minutes":90}"#;
-/// A balancer is told this of a service that is loaded.
+/// The answer to a balancer from a loaded service.
 pub const READY: &str = r#"{"status":"ready"}"#;
-/// And this of any.
+/// The answer to a balancer from any service.
 pub const ALIVE: &str = r#"{"status":"alive"}"#;
 
-/// What is to be heard.
+/// The expected output of the listener.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answers {
-    /// All answers to what is whole, in order.
+    /// The answers to all whole requests, in order.
     pub bytes: Vec<u8>,
-    /// For each of them that is final, whether it has no body because `HEAD` asked.
+    /// For each final answer, whether it has no body because of `HEAD`.
     pub head_only: Vec<bool>,
     /// Whether the connection closes after the last.
     pub is_closed: bool,
-    /// What the end of input adds where the connection is open: an answer to a request that
-    /// cannot become whole any more.
+    /// The bytes that the end of input adds where the connection is open: an answer to a request
+    /// that cannot become whole any more.
     pub at_end: Vec<u8>,
 }
 
 /// One answer.
 struct Answer {
-    /// What stands behind the version.
+    /// The status line behind the version.
     status: &'static str,
     /// The fields between the date and the length, each with its line end.
     fields: String,
@@ -73,7 +73,7 @@ pub struct Bounds {
     pub skip_body_bytes_max: u64,
 }
 
-/// What is answered to `data`; `closing` where the next answer is the last, whatever was asked.
+/// The answers to `data`. With `closing`, the next answer is the last, whatever the request.
 #[must_use]
 pub fn answers(data: &[u8], bounds: Bounds, closing: bool) -> Answers {
     let mut answers = Answers::default();
@@ -132,7 +132,7 @@ enum Content {
     Faulty(Fault),
 }
 
-/// Skips a request's content, and asks for it where the client waits to be asked.
+/// Skips a request's content, and asks for it where the client waits for `100 Continue`.
 fn skip_content(rest: &mut &[u8], head: &Head<'_>, bounds: Bounds, out: &mut Vec<u8>) -> Content {
     if head.length == Length::None {
         return Content::Skipped;
@@ -199,7 +199,7 @@ fn answer(head: &Head<'_>) -> Answer {
     }
 }
 
-/// Whether it is the page that is asked for, or else its description.
+/// The answer with the page (`is_html`), or else with its description.
 fn page(head: &Head<'_>, is_html: bool) -> Answer {
     let document = if is_html { &pages::PUBLIC } else { &pages::OPENAPI };
     let is_gzipped = likes_gzip(head);
@@ -221,13 +221,13 @@ fn page(head: &Head<'_>, is_html: bool) -> Answer {
     } else {
         String::new()
     };
-    // What it holds is for the contract's tests.
+    // The contract's tests check its content.
     let body = document.body(DocumentForm { is_gzipped, is_known });
     let fields = format!("Content-Type: {content_type}\r\n{kept}{coding}{policy}{cors}");
     Answer { status: "200 OK", fields, body: Cow::Borrowed(body) }
 }
 
-/// What is made when the service is built, and so taken from there.
+/// A field that the build of the service generates, so it is taken from there.
 fn made(document: &Document, form: DocumentForm, wanted: &str) -> &'static str {
     document.fields(form).into_iter().find(|(name, _)| *name == wanted).expect("the document has it").1
 }
@@ -242,7 +242,7 @@ fn likes_gzip(head: &Head<'_>) -> bool {
     gzip > 0.0 && weight(&["identity"]).or(any).is_none_or(|identity| identity <= gzip)
 }
 
-/// A coding's name and weight; 0 where that is not spelled as it has to be.
+/// A coding's name and weight. The weight is 0 where it is not spelled correctly.
 fn weighed(element: &str) -> (String, f32) {
     let Some((name, weight)) = element.split_once(';') else { return (element.to_ascii_lowercase(), 1.0) };
     let weight = weight.trim_matches([' ', '\t']);
@@ -253,7 +253,7 @@ fn weighed(element: &str) -> (String, f32) {
     (name.trim_matches([' ', '\t']).to_ascii_lowercase(), weight)
 }
 
-/// The elements of all lists of a name.
+/// The elements of all lists in the fields of a name.
 fn elements(head: &Head<'_>, name: &str) -> Vec<String> {
     let lists = head.lines.values(name).map(|value| String::from_utf8_lossy(value).into_owned());
     lists

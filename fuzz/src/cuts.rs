@@ -1,5 +1,5 @@
-//! How bytes are cut into segments, decided by the bytes themselves: an input that fails fails
-//! again. Knows nothing of what the bytes mean.
+//! Cuts bytes into segments. The bytes themselves decide how, so an input that fails fails again.
+//! Knows nothing of the meaning of the bytes.
 
 /// A stream of choices that the data and a salt decide.
 pub struct Choices(u64);

@@ -1,5 +1,5 @@
-//! The head parser's promises: it takes what the reference takes and nothing else, says the same
-//! of it, and its outcome does not depend on how much of the bytes has come.
+//! The head parser's promises: it accepts the same heads as the reference, gives the same content,
+//! and its outcome does not depend on how much of the bytes has come.
 
 use vote_status::http::field::Section;
 use vote_status::http::head::{self, Head, HeadLimits};
@@ -7,7 +7,7 @@ use vote_status::http::head::{self, Head, HeadLimits};
 use crate::cuts::Choices;
 use crate::reference::{self, Reading, Told};
 
-/// What is checked: the service's parser, or a wrong one that a test plants.
+/// The parser under check: the service's, or a wrong one that a test plants.
 pub type Parse = for<'b> fn(&'b [u8], HeadLimits) -> Section<Head<'b>>;
 
 /// The service's defaults.
@@ -15,7 +15,7 @@ pub const ROOMY: HeadLimits = HeadLimits { head_bytes_max: 16 * 1024, header_lin
 /// Bounds that small inputs reach.
 pub const TIGHT: HeadLimits = HeadLimits { head_bytes_max: 160, header_lines_max: 5 };
 
-/// Shorter inputs are tried at every prefix, longer ones at so many.
+/// Shorter inputs are tried at every prefix, longer ones at this many.
 const PREFIXES_MAX: usize = 48;
 
 /// Panics where the service's head parser breaks a promise over these bytes.
@@ -44,7 +44,7 @@ pub fn check_parser(parse: Parse, data: &[u8]) {
     }
 }
 
-/// Of a prefix it says that it is not whole, or what it says of all.
+/// Checks that the outcome for a prefix is `Partial`, or the same as for all bytes.
 fn never_changes(parse: Parse, data: &[u8], limits: HeadLimits, outcome: &Section<Told<'_>>) {
     let mut choices = Choices::of(data, 0);
     for at in 0..data.len().min(PREFIXES_MAX) {
@@ -111,7 +111,7 @@ mod tests {
         with(parse(bytes, limits), |head| head.length = Length::None)
     }
 
-    /// Takes bare line feeds: the reading that request smuggling is made of.
+    /// A wrong parser that accepts bare line feeds, on which request smuggling is based.
     fn takes_bare_lf(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
         if bytes == b"GET / HTTP/1.1\nHost: h\n\n" {
             return match parse(GET, limits) {
@@ -122,7 +122,7 @@ mod tests {
         parse(bytes, limits)
     }
 
-    /// Gives up on what more bytes would have made whole.
+    /// A wrong parser that rejects a head which more bytes would have made whole.
     fn is_hasty(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
         match parse(bytes, limits) {
             Section::Partial if bytes.len() == 20 => Section::Rejected(Fault::BadRequest),

@@ -1,6 +1,6 @@
-//! What a request's head says, worked out a second time: `httparse` takes it apart, and the rules
-//! that go beyond it are spelled out over its fields. Slow, plain, and written apart from the
-//! service's own parser. Knows nothing of chunked bodies, routes or answers.
+//! A second reading of a request's head: `httparse` takes the head apart, and the rules that go
+//! beyond it are spelled out over its fields. Slow, plain, and written apart from the service's own
+//! parser. Knows nothing of chunked bodies, routes or answers.
 
 use std::borrow::Cow;
 use std::net::Ipv6Addr;
@@ -12,7 +12,7 @@ use vote_status::http::head::{HeadLimits, Method};
 /// More fields than any limit here allows.
 const FIELDS_MAX: usize = 128;
 
-/// All that a head says, in a form that can be compared.
+/// The whole content of a head, in a form that can be compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Told<'b> {
     /// See [`Head::method`].
@@ -31,16 +31,16 @@ pub struct Told<'b> {
     pub expects_continue: bool,
     /// See [`Head::authorization`].
     pub authorization: Option<&'b [u8]>,
-    /// What [`HeaderLines::values`](vote_status::http::head::HeaderLines::values) gives for this field.
+    /// The result of [`HeaderLines::values`](vote_status::http::head::HeaderLines::values) for this field.
     pub accept_encoding: Vec<&'b [u8]>,
 }
 
-/// What the reference makes of some bytes.
+/// The reference's outcome for some bytes.
 #[derive(Debug, PartialEq)]
 pub enum Reading<'b> {
-    /// A head to be taken, and how many bytes it has.
+    /// A head that must be accepted, and its number of bytes.
     Whole(Told<'b>, usize),
-    /// A head that `httparse` takes and this service refuses.
+    /// A head that `httparse` accepts and this service refuses.
     Refused,
     /// Not whole, or no head to `httparse` either.
     NotWhole,
@@ -61,7 +61,7 @@ pub fn with_known_version(data: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Reads the head at the start of what [`with_known_version`] gave.
+/// Reads the head at the start of the result of [`with_known_version`].
 #[must_use]
 pub fn read(data: &[u8], limits: HeadLimits) -> Reading<'_> {
     let skipped = empty_line(data);
@@ -79,12 +79,12 @@ pub fn read(data: &[u8], limits: HeadLimits) -> Reading<'_> {
     }
 }
 
-/// One empty line before a request is skipped.
+/// The length of the one empty line that is skipped before a request.
 fn empty_line(data: &[u8]) -> usize {
     if data.starts_with(b"\r\n") { 2 } else { 0 }
 }
 
-/// Every CR is followed by an LF, and every LF follows a CR.
+/// Whether every CR is followed by an LF, and every LF follows a CR.
 fn line_ends_are_strict(section: &[u8]) -> bool {
     let pairs = section.windows(2).filter(|pair| pair == b"\r\n").count();
     let count = |byte| section.iter().filter(|other| **other == byte).count();
@@ -157,7 +157,7 @@ fn split_target<'b>(method: &str, target: &'b str) -> Option<(&'b str, Option<&'
         Some((path, query)) => (path, Some(query)),
         None => (origin, None),
     };
-    // What RFC 3986 allows in a path, and brackets, which many callers send.
+    // The characters that RFC 3986 allows in a path, and brackets, which many callers send.
     let is_path = is_spelled_with(path, "-._~!$&'()*+,;=/:@[]");
     is_path.then_some((if path.is_empty() { "/" } else { path }, query))
 }
@@ -180,7 +180,7 @@ fn host_is_right(fields: &[Header<'_>], http_1_0: bool) -> bool {
     }
 }
 
-/// A name or an address literal, not empty, with or without a port; no user before it.
+/// Whether this is a name or an address literal, not empty, with or without a port, and without a user.
 fn authority_is_right(text: &str) -> bool {
     let (host_is_right, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
@@ -201,7 +201,7 @@ fn authority_is_right(text: &str) -> bool {
     host_is_right && port_is_right
 }
 
-/// RFC 3986 "reg-name", not empty, and without the comma, which makes lists elsewhere.
+/// Whether this is an RFC 3986 "reg-name", not empty, and without the comma, which makes lists elsewhere.
 fn name_is_right(name: &str) -> bool {
     !name.is_empty() && is_spelled_with(name, "-._~!$&'()*+;=")
 }

@@ -1,4 +1,4 @@
-//! The committed corpus through the checks, without the fuzzer: as it is, and with seeded damage.
+//! Runs the committed corpus through the checks without the fuzzer: as it is, and with seeded damage.
 
 use std::fs;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ fn folder(target: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("corpus").join(target)
 }
 
-/// One byte changed, dropped, doubled, or two places swapped: what a fuzzer does first.
+/// The data with a byte changed, dropped or doubled, or two places swapped, as a fuzzer does first.
 fn damaged(data: &[u8], salt: u64) -> Vec<u8> {
     let mut choices = Choices::of(data, salt);
     let mut data = data.to_vec();

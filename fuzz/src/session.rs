@@ -1,6 +1,6 @@
-//! The whole way from a connection's bytes to the answers' bytes: whatever the segments and however
-//! little output may wait, the answers are those that `answers` spells out, byte for byte, the
-//! connection is kept or closed as said there, and nothing is held beyond its bound.
+//! The whole way from a connection's bytes to the answers' bytes. Whatever the segments and however
+//! little output may wait, the answers are those of `answers`, byte for byte. The connection is kept
+//! or closed as said there, and no buffer grows beyond its bound.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -29,9 +29,9 @@ use crate::head::{ROOMY, TIGHT};
 /// The service's defaults, and bounds that small inputs reach.
 const BOUNDS: [Bounds; 2] =
     [Bounds { head: ROOMY, skip_body_bytes_max: 64 * 1024 }, Bounds { head: TIGHT, skip_body_bytes_max: 24 }];
-/// No interim answer is longer.
+/// The longest interim answer.
 const INTERIM_BYTES_MAX: usize = 26;
-/// Longer inputs are not tried byte by byte.
+/// The longest input that is tried byte by byte.
 const BYTEWISE_BYTES_MAX: usize = 400;
 
 thread_local! {
@@ -87,10 +87,10 @@ struct Client {
     session: Session<PublicService>,
     limits: HeadLimits,
     unsent_bytes_max: usize,
-    /// No answer that is expected is longer.
+    /// The longest expected answer.
     answer_bytes_max: usize,
     closing: bool,
-    /// Sent, and not consumed yet.
+    /// Bytes that were sent and that the session has not consumed yet.
     held: Vec<u8>,
     heard: Vec<u8>,
     answered: usize,
@@ -154,7 +154,7 @@ impl Client {
         }
     }
 
-    /// The peer sends no more: what is begun is answered, an empty line is nothing.
+    /// The peer sends no more: a begun request is answered, and an empty line is none.
     fn end(&mut self, service: &mut PublicService, out: &mut Vec<u8>) {
         if !self.session.is_between_requests() || !matches!(self.held[..], [] | [b'\r'] | [b'\r', b'\n']) {
             let mut call = call(self.limits, self.unsent_bytes_max, self.closing, service, out);
@@ -178,8 +178,8 @@ fn assert_same(heard: &[u8], expected: &[u8]) {
     assert!(heard == expected, "heard:\n{}\nexpected:\n{}", heard.escape_ascii(), expected.escape_ascii());
 }
 
-/// The answers are HTTP to a client's parser too, and `false` stands in the one body that may say
-/// it; pages and what a balancer is told apart. Gives the length of the longest.
+/// Requires that the answers are HTTP to a client's parser too, and that only the one allowed body says
+/// `false`; pages and answers to balancers aside. Gives the length of the longest answer.
 fn longest_of_the_well_formed(answers: &Answers) -> usize {
     let mut longest = 0;
     let mut rest = &answers.bytes[..];
@@ -206,7 +206,7 @@ fn longest_of_the_well_formed(answers: &Answers) -> usize {
             continue;
         }
         let is_safe = body.is_empty() || body.starts_with(br#"{"success":true,"can_vote":true,"#);
-        // A balancer's are no answers to a player's site, and are told by their paths alone.
+        // A balancer's answers are not for a player's site, and come only at their own paths.
         let is_told = [IN_COOLDOWN, READY, ALIVE].iter().any(|told| body == told.as_bytes());
         assert!(is_safe || is_told, "{}", body.escape_ascii());
     }

@@ -1,5 +1,5 @@
-//! What a request's path asks, worked out a second time: shapes are what splitting at the slashes gives,
-//! server ids and IPv4 addresses are what the standard library reads, and an escape is undone once.
+//! A second reading of a request's path: the slashes split it into segments, the standard library reads
+//! server ids and IPv4 addresses, and each escape is undone once.
 
 use std::net::Ipv4Addr;
 
@@ -8,7 +8,7 @@ use vote_status::vote::answer::{Question, ServerKey};
 use vote_status::vote::id::{ServerId, ServerIdError};
 use vote_status::vote::ipv4::Ipv4;
 
-/// What a path asks, by splitting and by the standard library.
+/// The question of a path, by splitting and by the standard library.
 #[must_use]
 pub fn question(path: &[u8]) -> Option<Question<'_>> {
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').collect();
@@ -38,7 +38,7 @@ fn a_token(text: &[u8]) -> &[u8] {
     if text.len() <= 128 && text.iter().all(allowed) && text != b"." && text != b".." { text } else { b"" }
 }
 
-/// A dotted quad by the standard library. What has a colon is read by it in the service as well.
+/// A dotted quad by the standard library. An address with a colon is read as in the service, by the standard library too.
 fn address_of(text: &[u8]) -> Option<VoterAddress> {
     if text.contains(&b':') {
         return VoterAddress::parse_user(text);
@@ -47,7 +47,7 @@ fn address_of(text: &[u8]) -> Option<VoterAddress> {
     Some(VoterAddress::V4(Ipv4(u32::from(address))))
 }
 
-/// Undoes every whole escape once, from left to right, but for the slash.
+/// Undoes every whole escape once, from left to right, except for an escaped slash.
 #[must_use]
 pub fn unescaped(path: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();

@@ -16,7 +16,7 @@ REQUEST = (
     "Content-Type: application/json\r\n{}\r\n"
 )
 CASTERS = 128
-# The kernel's number for it: Python has the name from 3.12 on. A port is free for each pair of addresses.
+# The kernel's number of the option: Python has the name from 3.12 on. With it, a port is free for each pair of addresses.
 IP_BIND_ADDRESS_NO_PORT = 24
 SOURCES = 8
 CONNECTIONS_PER_SECOND = 4_000
@@ -82,7 +82,8 @@ class Loop:
                 answered(answer)
 
         self._readers[client.fileno()] = read
-        # At each edge all is read that is there. Told by level, the kernel looks through thousands that have been read.
+        # Edge-triggered: at each edge the client reads all bytes. Level-triggered, the kernel would look through thousands of
+        # sockets that have been read.
         self._epoll.register(client, select.EPOLLIN | select.EPOLLET)
         return client
 

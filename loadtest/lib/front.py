@@ -35,9 +35,9 @@ backend control
     retry-on conn-failure
 {controls}
 """
-# A node may show a vote that another node took a little later: by milliseconds, or, where the primary died just then,
-# once the Sentinels have elected another one. They wait for 1 s before they do. A vote that is older is shown, or the
-# answer is wrong.
+# A node may show another node's vote a little later: by milliseconds, or, where the primary died just then, once the
+# Sentinels have elected another one. They wait for 1 s before they do. A node that does not show an older vote is
+# wrong.
 LATE_SECONDS_MAX = 5.0
 
 
@@ -78,7 +78,7 @@ class Traffic:
         self.reads = self.casts = self.late = 0
         # The age of the oldest vote that a node did not show yet, and the longest from connecting to a whole answer.
         self.latest = self.longest = 0.0
-        # How votes were answered that were not taken, or how their connections failed.
+        # Wrong answers, failures of connections, and refused votes.
         self.wrong, self.failed, self.refused = [], [], []
         self._fresh = []
         work = [lambda each=each: self._read(*each) for each in enumerate(kept)] + [self._cast]
@@ -124,7 +124,7 @@ class Traffic:
                 status, body = asker.read()
                 asker = asker if is_kept and not asker.has_ended() else None
             except OSError as error:
-                # HAProxy, or the socket that is held, answers whatever comes: that it hung up is a failure.
+                # HAProxy, or the held socket, must answer every request: a connection that it ends is a failure.
                 self.failed.append(repr(error))
                 asker = None
                 continue

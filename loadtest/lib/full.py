@@ -12,7 +12,7 @@ from lib.crowd import SERVER, address
 from lib.propagation import cast_request, status_request
 from lib.service import Service
 
-# A client at some distance asks so long after it has connected.
+# A client at some distance asks this long after it has connected.
 ROUND_TRIP_SECONDS = 0.03
 ANSWER_SECONDS_MAX = 10
 BURSTS = 18

@@ -8,7 +8,7 @@ from lib import oha, runner
 from lib.competitor import PATH
 
 CALIBRATION_SECONDS = 1
-# The common rate is for those whose own maximum is at least this share of vote-status's.
+# The common rate is for competitors whose own maximum is at least this share of vote-status's.
 SHARE_MIN = 0.75
 
 

@@ -63,7 +63,7 @@ def churn(started, count, share, progress):
         voted_at = int(time.time()) - COOLDOWN_SECONDS + CHURN_LIFE_SECONDS
         control.text("POST", "/v1/votes/batch", _lines(done, voted_at), "application/x-ndjson")
         progress.say(f"memory · churn · {done:,} of {votes:,} votes")
-    # The votes live for three seconds; what the sweep has not given back by then stays in the figure.
+    # The votes live for three seconds. Memory that the sweep has not given back by then stays in the figure.
     time.sleep(SETTLE_SECONDS)
     after = started.memory()
     return {"votes": votes, "share": share, "rss_bytes_before": before.rss, "rss_bytes_after": after.rss}

@@ -18,7 +18,7 @@ from lib.front import Front, Traffic
 from lib.propagation import percentile, propagate
 from lib.service import Service, init_store
 
-# A failover takes the Sentinels' wait, an election, and the giving back of what was lost.
+# A failover takes the Sentinels' wait, an election, and the time in which nodes give lost votes back.
 SETTLE_SECONDS_MAX = 20
 SECONDS = 4
 
@@ -109,7 +109,7 @@ def status(chosen, table):
             cost[writer_now] = [(end - begin) / said["requests"] * 1e6 for begin, end in zip(before, cpu_seconds(node))]
             process.stop(rush)
             first += 5_000 * (seconds + 5)
-        # Of the last of the two, which feeds this node.
+        # The rate of the second one, which feeds this node.
         rates.append(fed / seconds)
         ratios.append(cost[writer][0] / cost[elsewhere][0])
         whole.append(cost[writer][1] / cost[elsewhere][1])

@@ -17,7 +17,7 @@ class VoteStatus(Competitor):
     name = title = "vote-status"
     stateful = durable = True
     engine = None
-    # A binary that was named on the command line is taken as it is.
+    # A binary from the command line, which is used as it is.
     binary = None
 
     def build(self, log):

@@ -22,7 +22,7 @@ BESIDE = {
     "votes-beside": "reads beside durable votes",
     "memory": "memory",
 }
-# Of vote-status alone, each with the function that measures it: it is given the options and a table.
+# Scenarios of vote-status alone, each with the function that measures it. The function gets the options and a table.
 ALONE = {
     "writes": ("the write side of one service", writes.measure),
     "tails": ("tails of reads beside other work", tails.measure),
@@ -56,7 +56,7 @@ class Group:
 
     variants: list
     entries: list
-    # What is measured on the same processes after the variants.
+    # Measurements on the same processes after the variants.
     latency: bool = False
     idle: bool = False
     cooldowns: bool = False

@@ -14,12 +14,12 @@ from lib import paths
 
 START_SECONDS_MAX = 30
 STOP_SECONDS_MAX = 10
-# Those of the start: a scenario may take some from this process.
+# The CPUs at the start, as a scenario may take some from this process.
 _CPUS = sorted(os.sched_getaffinity(0))
 EVERY_CPU = ",".join(map(str, _CPUS))
 # Every process that this run has started, so that none outlives it.
 _STARTED = []
-# Where the search for a free port goes on. These ports are below those that the kernel gives to outgoing
+# The next port in the search for a free one. These ports are below those that the kernel gives to outgoing
 # connections, so a server that was killed finds its own port free when it is started again.
 _next_port = 12_000 + os.getpid() % 1_000 * 20
 

@@ -8,7 +8,7 @@ from lib.control import ADDRESSES, SERVERS
 
 COOLDOWN_SECONDS = 90 * 60
 COMMANDS_PER_WRITE = 10_000
-# What docs/CLUSTER.md asks of a Redis that nodes share.
+# The settings that docs/CLUSTER.md asks of a Redis that nodes share.
 STORE_SETTINGS = {
     "appendonly": "yes",
     "appendfsync": "always",

@@ -14,7 +14,7 @@ MANAGER = paths.REPOSITORY / "tests" / "restart" / "util" / "manager.py"
 READERS_KEPT = [True] * 4 + [False] * 4
 PAUSE_SECONDS = 1
 RESTARTS, QUICK_RESTARTS = 100, 2
-# On a slow machine a run ends with fewer restarts, and says so.
+# On a slow machine a run ends with fewer restarts, and reports it.
 RESTARTS_SECONDS_MAX = 240
 RECORDED, NEVER = ([(votes.SERVERS[0], ip)] for ip in ("192.0.2.7", "198.51.100.7"))
 

@@ -31,7 +31,7 @@ def time_variant(variant, fleet, options, cpu, progress):
             try:
                 run = time_once(variant, started, options.seconds, cpu)
             except NothingAnswered:
-                # On a busy machine a short run can starve as a whole; that says nothing about the competitor.
+                # On a busy machine a short run can starve as a whole, which says nothing about the competitor.
                 run = time_once(variant, started, options.seconds, cpu)
             runs.setdefault(started.label, []).append({"round": number, **run})
     return runs

@@ -39,7 +39,7 @@ class Service:
     def _ports(self):
         """Out of the lines `listening on ADDRESS:PORT (public)` and `(control)` on standard output."""
         found = {}
-        # Reading a line has no time limit: a service that never says where it listens is killed, which ends it.
+        # Reading a line has no time limit. Killing a service that never prints its listeners ends the read.
         watchdog = threading.Timer(READY_SECONDS_MAX, self.process.kill)
         watchdog.start()
         try:

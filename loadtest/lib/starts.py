@@ -10,7 +10,7 @@ from lib import process, usage, votes
 from lib.service import Service
 
 RATE = 2_000
-# So long votes come in before the kill.
+# How long votes come in before the kill.
 CASTING_SECONDS = 0.5
 SECONDS_MAX, RESIDENT_MIB_MAX, PEAK_MAX, RATIO_MAX = 3, 300, 1.15, 1.1
 
@@ -44,7 +44,7 @@ class Started:
         self.seconds[how].append(time.monotonic() - began)
         self.resident[how].append(usage.memory([self.service.process.pid]).rss / 2**20)
         if how == "kill":
-            # What is written anew behind a start counts too.
+            # Memory for a store that is written anew after a start counts too.
             time.sleep(1)
             self.peaks.append(_peak(self.service) / peak)
 

@@ -5,7 +5,7 @@ import collections
 
 class Table:
     def __init__(self):
-        # (figure, measured, asked, whether it was met) each, and what was wrong with single answers.
+        # Rows of (figure, measured, asked, whether it was met), and the faults of single answers.
         self.rows, self.faults = [], []
 
     def add(self, name, measured, asked="", met=None):

@@ -19,23 +19,23 @@ from lib.service import Service
 from lib.table import microseconds
 
 COOLDOWNS = 1_000_000
-# More than the service takes out of table and store (see recorder/mod.rs), so that it does so all the time.
+# More votes than the service drops from table and store (see recorder/mod.rs), so that it drops all the time.
 EXPIRED_A_SECOND = 170_000
 LOAD_SECONDS_MAX = 10
 SCRAPE_SECONDS = 0.1
 LEAD_SECONDS = 0.3
 SECONDS = 4
-# More than this, and two measurements differ.
+# Two measurements agree up to this ratio.
 AGREE_MAX = 1.2
 PIECES, PIECE_SECONDS = 20, 0.25
-# Every read is a thread's work, and so is every vote: the kernel gives each thread its turn. docs/REFERENCE.md promises the
-# bound.
+# Every read, and every vote, is a thread's work, and the kernel gives each thread its turn. docs/REFERENCE.md promises
+# the bound.
 STARVED_VOTES, STARVED_MAX_US = 50, 1_000_000
 BUSY = 16
 LOOPS = ("vote_status_lateness_seconds", "vote_status_event_loop_lag_seconds")
 # See VoteStatusLoopLag.
 ALERT_SECONDS = 0.025
-# How many times as long as alone an answer may take.
+# How long an answer may take, as a multiple of its time without the disturbance.
 GOALS = {"p99": 1.5, "p99.9": 3.0}
 
 
@@ -86,7 +86,7 @@ class Bench:
         return lambda: (control.metric(metric) - before) / (time.monotonic() - began)
 
 
-# A disturbance prepares, yields, gets under way, yields, and at last yields what it did a second.
+# A disturbance prepares, yields, starts its work, yields, and at last yields its rate.
 
 
 def votes_at(rate):
@@ -148,7 +148,7 @@ def scrape(bench):
     yield len(scrapes) / (time.monotonic() - began)
 
 
-# The title, the unit of what is done a second, and the disturbance.
+# The title, the unit of the rate, and the disturbance.
 BESIDE = (
     ("1,000 single durable votes/s", "votes", votes_at(1_000)),
     ("5,000 single durable votes/s", "votes", votes_at(5_000)),

@@ -18,19 +18,19 @@ WAITERS, PLAYERS = 15_000, 3_000
 VOTES_PER_SECOND = 1_000
 WAIT_SECONDS = 50
 POLL_SECONDS, HELD_SECONDS = 5, 25
-# Those who vote do so about once in so many seconds that they are waited for.
+# A player votes about once in this many seconds of waiting.
 VOTE_SECONDS = 60
 PROBES_PER_SECOND = 1_000
-# All of a crowd that was told ask again at this rate, for the next round.
+# The rate at which a crowd whose votes were told asks again, for the next round.
 AGAIN_PER_SECOND = 12_000
 BESIDE_SECONDS_MAX = 120
-# Connections of the good client and of those who went a moment ago.
+# Connections of the good client and of clients that went a moment ago.
 CONNECTIONS_SPARE = 100
 # Descriptors of either side beside those of the crowd.
 DESCRIPTORS_SPARE = 500
-# What is due at the end of a run comes within this.
+# Answers that are due at the end of a run come within this.
 SETTLE_SECONDS = 10
-# What each way is called, for how long it asks to be held, and whether it keeps its connection.
+# The name of each way, its `wait` in seconds, and whether it keeps its connection.
 WAYS = (
     ("a new connection every 5 s", 0, False),
     ("kept, every 5 s", 0, True),
@@ -119,7 +119,7 @@ def cpu(chosen, table):
             crowd.open_all()
         paces = [(PLAYERS / VOTE_SECONDS, crowd.cast)]
         if wait:
-            # As if they had been waiting for long: some time out in each second, from the first one on.
+            # As if the players had been waiting for long: some time out in each second, from the first one on.
             crowd.ask_all(PLAYERS, lambda player, wait: 1 + player.nth % wait)
         else:
             paces.append((PLAYERS / POLL_SECONDS, crowd.ask_nth))
@@ -142,7 +142,7 @@ def measure(chosen, table):
     vars(chosen).update(zip(names, (4, 2, 3, 5) if chosen.quick else (20, 8, 12, 30)))
     if WAITERS + DESCRIPTORS_SPARE > process.descriptors():
         raise process.Missing(f"a process may have {process.descriptors():,} descriptors here, see ulimit -Hn")
-    # What is measured is no collection of this program's garbage.
+    # A garbage collection of this program must not be in the figures.
     gc.disable()
     with process.only_cpu(process.cpus()[1]):
         for part in (memory_and_told, beside, cpu):

@@ -31,7 +31,7 @@ def singles(service, chosen, table):
 
 
 def batch(service, table):
-    # Made beforehand: the time is that of the service.
+    # The body is made beforehand, so that the time is the service's alone.
     body = list(votes.past(BATCH_VOTES, 0))
     began = time.monotonic()
     service.control.batch(iter(body), BATCH_VOTES)

@@ -20,7 +20,7 @@ def body(minutes, instant):
 
 class Cooldown(unittest.TestCase):
     def test_a_cooldown_that_is_minutes_old_is_right(self):
-        # Loading ten million into a slow competitor took two minutes, and its answer was called wrong.
+        # Regression: loading ten million votes into a slow competitor took two minutes, and its answer was called wrong.
         self.assertIsNone(cooldown_fault(body(90, "2026-11-20T13:30:00Z"), NOW))
         self.assertIsNone(cooldown_fault(body(88, "2026-11-20T13:28:00Z"), NOW))
 

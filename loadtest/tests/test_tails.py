@@ -10,7 +10,7 @@ from lib.table import Table
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
 STALL_SECONDS = 1.6
-# Half a second of them: the stall is in the time that counts, however late either side is started.
+# Half a second of requests, so that the stall is in the measured time, however late either side starts.
 ANSWERED_BEFORE = 100
 
 
@@ -33,8 +33,8 @@ class Pacer(unittest.TestCase):
         listener = socket.create_server(("127.0.0.1", 0))
         threading.Thread(target=self.serve, args=(listener,), daemon=True).start()
         found = pacer.finish(pacer.start(listener.getsockname()[1], 200, 2, process.EVERY_CPU, prefix=pacer.priority(), connections=1))
-        # All that follows the one request that was answered late would be quick, had it waited for that answer. Where the
-        # machine is busy, few are due in the stall, but never one alone.
+        # If requests waited for the one late answer before them, all of them would be quick. On a busy machine few requests are
+        # due in the stall, but never one alone.
         self.assertGreater(found["p99"], STALL_SECONDS / 8 * 1e6)
         self.assertGreater(found["max"], STALL_SECONDS * 0.9e6)
 

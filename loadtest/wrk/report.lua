@@ -1,4 +1,4 @@
--- Prints what wrk counted as one line of JSON, behind the word RESULT.
+-- Prints wrk's counts as one line of JSON, behind the word RESULT.
 function done(summary, latency, requests)
   local e = summary.errors
   io.write(string.format(

@@ -1,4 +1,4 @@
-//! The commands that the model knows: what each wants and may do, and those of keys and streams.
+//! The commands that the model knows, with their arguments and rights, and the code of those for keys and streams.
 
 use crate::hashes::{hdel, hget, hgetall, hlen, hmget, hscan, hset};
 use crate::keyspace::{Content, Kind};
@@ -8,23 +8,23 @@ use crate::sorted::{zadd, zcard, zrange, zrangebyscore, zrem, zremrangebyscore, 
 use crate::store::Store;
 use std::collections::BTreeSet;
 
-/// What a command does with a store, given the words behind its name.
+/// The code of a command: it takes a store and the words behind the name.
 pub type Run = fn(&mut Store, &[Vec<u8>]) -> Answer;
 
 /// A command.
 #[derive(Clone, Copy, Debug)]
 pub struct Command {
-    /// In lower case.
+    /// The name, in lower case.
     pub name: &'static str,
     /// The fewest words behind the name.
     pub words_min: usize,
-    /// The most.
+    /// The most words behind the name.
     pub words_max: usize,
-    /// Whether a store that takes no writes refuses it.
+    /// Whether a store that takes no writes refuses the command.
     pub writes: bool,
-    /// Whether a store that is full refuses it.
+    /// Whether a full store refuses the command.
     pub grows: bool,
-    /// What it does.
+    /// The code of the command.
     pub run: Run,
 }
 
@@ -42,7 +42,7 @@ const fn puts(name: &'static str, words_min: usize, words_max: usize, run: Run) 
     Command { name, words_min, words_max, writes: true, grows: true, run }
 }
 
-/// All of them, in order.
+/// All commands, by name.
 pub const COMMANDS: [Command; 35] = [
     takes("del", 1, MANY, del),
     reads("exists", 1, MANY, exists),
@@ -196,13 +196,13 @@ fn log<'s>(store: &'s mut Store, key: &[u8]) -> Result<Option<&'s mut Log>, Stri
     store.keys.read::<Log>(key, now_ms)
 }
 
-/// What is to stay of a log.
+/// The trimming that a command asks for.
 #[derive(Clone, Copy)]
 struct Trimming {
     kept: Kept,
     is_about: bool,
     work_max: Option<usize>,
-    /// Words of the command that say so.
+    /// The number of words of the command that ask for it.
     words: usize,
 }
 
@@ -223,7 +223,7 @@ fn trimming(words: &[Vec<u8>], block_max: usize) -> Result<Option<Trimming>, Str
         let Some(oldest) = EntryName::read(threshold, 0) else { return no_name() };
         Kept::From(oldest)
     };
-    // A hundred blocks at a time.
+    // A store removes a hundred blocks at a time.
     Ok(Some(Trimming { kept, is_about, work_max: is_about.then_some(100 * block_max), words: used }))
 }
 
@@ -279,7 +279,7 @@ fn xlen(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::count(log(store, &args[0])?.map_or(0, |log| log.count())))
 }
 
-/// One end of a range: `-`, `+`, a name, or one that is not meant itself.
+/// One end of a range: `-`, `+`, a name, or `(` and a name that is left out itself.
 fn end(said: &[u8], is_low: bool) -> Result<EntryName, String> {
     let nth = if is_low { 0 } else { u64::MAX };
     let read = |said: &[u8]| match said {
@@ -313,7 +313,7 @@ fn range(store: &mut Store, args: &[Vec<u8>], low: &[u8], high: &[u8], is_back: 
     Ok(Reply::Array(if is_back { entries.rev().take(most).collect() } else { entries.take(most).collect() }))
 }
 
-/// What is there at once: who blocks on it waits in the world around the model.
+/// The entries that are there now. A caller that blocks waits in the world around the model.
 fn xread(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let (mut at, mut most) = (0, MANY);
     while let [option, value, ..] = &args[at..] {

@@ -1,4 +1,4 @@
-//! The functions in the store: a library in Lua, run as the store runs it, in one step.
+//! The functions in the store: a library in Lua, run in one step as the store runs it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -16,7 +16,7 @@ use crate::store::{Refusal, Store};
 pub const CODE: &str = include_str!("../../src/cluster/functions.lua");
 /// The functions of version 1.0.0. This version takes its keys over.
 pub const CODE_OF_1_0_0: &str = include_str!("../tests/kept/functions-1.0.0.lua");
-/// What the library finds in the store.
+/// The Lua environment that the store gives the library.
 pub const PRELUDE: &str = include_str!("prelude.lua");
 
 struct Registered {
@@ -24,7 +24,7 @@ struct Registered {
     writes: bool,
 }
 
-/// What runs for the length of one call: the store that it changes, and whether it may.
+/// The state during one call: the store that the call changes, and whether it may.
 struct Running {
     store: Store,
     may_write: bool,
@@ -42,15 +42,15 @@ impl Functions {
     /// Loads a library.
     ///
     /// # Errors
-    /// What the language says of it.
+    /// The error of the language.
     pub fn load(code: &str) -> mlua::Result<Self> {
         Self::load_in(PRELUDE, code)
     }
 
-    /// Loads a library under another beginning: for faults that a test has to find.
+    /// Loads a library with another environment: for faults that a test has to find.
     ///
     /// # Errors
-    /// What the language says of it.
+    /// The error of the language.
     pub fn load_in(prelude: &str, code: &str) -> mlua::Result<Self> {
         let lua = Lua::new();
         let running = Rc::new(RefCell::new(Running { store: Store::new(0), may_write: true }));
@@ -76,7 +76,7 @@ impl Functions {
         })?;
         let digest = lua.create_function(|_, text: mlua::LuaString| Ok(sha1::hex(&text.as_bytes())))?;
         let run = lua.load(prelude).set_name("prelude").call((ask, may_call, register, digest))?;
-        // The first line names language and library. The others keep their numbers.
+        // The first line names language and library. The other lines keep their numbers.
         let body = code.strip_prefix("#!lua name=").and_then(|rest| rest.find('\n').map(|end| &rest[end..]));
         let body = body.ok_or_else(|| mlua::Error::runtime("Missing library metadata"))?;
         lua.load(body).set_name("@user_function").exec()?;
@@ -84,7 +84,7 @@ impl Functions {
         Ok(Self { lua, run, registered, running })
     }
 
-    /// Does what a client asks of a store: a call of a function, or any other command.
+    /// Carries out a client's question to a store: a call of a function, or any other command.
     pub fn ask<W: AsRef<[u8]>>(&self, store: &mut Store, words: &[W]) -> Reply {
         let is = |name: &str| words.first().is_some_and(|word| word.as_ref().eq_ignore_ascii_case(name.as_bytes()));
         if words.len() < 3 || !is("FCALL") && !is("FCALL_RO") {
@@ -94,7 +94,7 @@ impl Functions {
         self.call(store, &words, is("FCALL_RO")).unwrap_or_else(Reply::Refused)
     }
 
-    /// A call is refused as a whole before it begins, or is made as a whole.
+    /// Makes a call: the store refuses it as a whole before it begins, or makes it as a whole.
     fn call(&self, store: &mut Store, words: &[Vec<u8>], is_read: bool) -> Answer {
         let name = if is_read { "fcall_ro" } else { "fcall" };
         if store.denied.contains(name) {
@@ -119,7 +119,7 @@ impl Functions {
         made.unwrap_or_else(|error| Err(format!("ERR {error}")))
     }
 
-    /// The store is in the call's hands, or in the caller's again.
+    /// Gives the store to the call, or back to the caller.
     fn swap(&self, store: &mut Store, may_write: bool) {
         let running = &mut *self.running.borrow_mut();
         mem::swap(&mut running.store, store);
@@ -143,7 +143,7 @@ impl Functions {
     }
 }
 
-/// A command of a function: refused like any other, and where the function said that it only reads.
+/// Carries out a command of a function. It is refused like any other, and also as a write of a read-only function.
 fn call(running: &mut Running, words: &[Value]) -> Answer {
     let words = spelled(words)?;
     let (name, args) =
@@ -165,7 +165,7 @@ fn call(running: &mut Running, words: &[Value]) -> Answer {
     running.store.run(command, args)
 }
 
-/// Strings as they are, numbers as the store spells them.
+/// The words of a command: strings as they are, numbers as the store spells them.
 fn spelled(words: &[Value]) -> Result<Vec<Vec<u8>>, String> {
     let spell = |word: &Value| match word {
         Value::String(text) => Ok(text.as_bytes().to_vec()),
@@ -176,7 +176,7 @@ fn spelled(words: &[Value]) -> Result<Vec<Vec<u8>>, String> {
     words.iter().map(spell).collect()
 }
 
-/// Nothing is `false`, an error and a status are tables.
+/// A reply as a Lua value: nil is `false`, an error and a status are tables.
 fn as_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     let named = |name: &str, text: &str| {
         let table = lua.create_table()?;
@@ -196,12 +196,12 @@ fn as_lua(lua: &Lua, reply: &Reply) -> mlua::Result<Value> {
     }
 }
 
-/// Numbers are cut, `true` is 1 and `false` nothing, and a list ends at the first nil.
+/// A Lua value as a reply: numbers are cut, `true` is 1 and `false` nil, and a list ends at the first nil.
 #[expect(clippy::cast_possible_truncation, reason = "as the store does")]
 fn as_reply(value: &Value) -> mlua::Result<Reply> {
     Ok(match value {
         Value::Integer(number) => Reply::Int(*number),
-        // What does not fit is the smallest number, as the processor of the servers has it.
+        // A number that does not fit is the smallest one, as on the servers' processor.
         Value::Number(number) if number.abs() < 9.2e18 => Reply::Int(*number as i64),
         Value::Number(_) => Reply::Int(i64::MIN),
         Value::Boolean(true) => Reply::Int(1),

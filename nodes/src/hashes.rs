@@ -1,4 +1,4 @@
-//! Commands of hashes.
+//! The commands of hashes.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use crate::store::Store;
 
 type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// Up to so many fields a hash is scanned in one step.
+/// The most fields of a hash that one step scans.
 const SCANNED_WHOLE_MAX: usize = 128;
 
 impl Kind for Hash {
@@ -70,8 +70,8 @@ pub(crate) fn hdel(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     })
 }
 
-/// What was there through the whole of a scan is told, as the cursor is a place among the fields' digests. A store
-/// with many fields may tell a field twice, and the model does not.
+/// A scan gives each field that was there during all of it, as the cursor is a place among the fields' digests. A store with many
+/// fields may give a field twice, and the model does not.
 pub(crate) fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let from = said(&args[1]).parse::<u64>().map_err(|_| "ERR invalid cursor".to_owned())?;
     let at_once = match &args[2..] {
@@ -96,7 +96,7 @@ pub(crate) fn hscan(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     Ok(Reply::Array(vec![Reply::bulk(next.to_string()), Reply::Array(told)]))
 }
 
-/// Never 0, which is where a scan begins and ends.
+/// The digest of a field: never 0, at which a scan begins and ends.
 fn digest(field: &[u8]) -> u64 {
     let mixed = field
         .iter()

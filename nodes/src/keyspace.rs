@@ -1,4 +1,4 @@
-//! The keys: what is at each, and until when. A key whose time is over is there until somebody asks for it.
+//! The keys: the content of each, and its end. An expired key stays in memory until a command asks for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,14 +6,14 @@ use crate::logs::Log;
 use crate::reply::Reply;
 use crate::sorted::SortedSet;
 
-/// What is at a key.
+/// The content of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Content {
     /// A string.
     Text(Vec<u8>),
-    /// A list, of which the model knows that it is one.
+    /// A list, of which the model knows no more than its items.
     List(Vec<Vec<u8>>),
-    /// A set, of which the model knows that it is one.
+    /// A set, of which the model knows no more than its items.
     Set(BTreeSet<Vec<u8>>),
     /// A hash.
     Hash(BTreeMap<Vec<u8>, Vec<u8>>),
@@ -24,7 +24,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// The type, as `TYPE` names it.
+    /// The name of the type, as in `TYPE`.
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
@@ -41,19 +41,19 @@ impl Content {
 /// A key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Key {
-    /// What is there.
+    /// The content.
     pub content: Content,
-    /// The last millisecond of it, where its time is limited.
+    /// The last millisecond of the key, if it expires.
     pub until_ms: Option<i64>,
 }
 
 /// A type that commands ask for.
 pub trait Kind: Default {
-    /// This type, where the content is of it.
+    /// The content as this type, if it is of this type.
     fn of(content: &mut Content) -> Option<&mut Self>;
-    /// As content.
+    /// This type as content.
     fn content(self) -> Content;
-    /// Whether its key goes with the last thing in it.
+    /// Whether the key has to go, as nothing is left in it.
     fn is_over(&self) -> bool;
 }
 
@@ -64,7 +64,7 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
-    /// What is at a key now. What is over goes.
+    /// The key of this name now. An expired one goes.
     pub fn at(&mut self, name: &[u8], now_ms: i64) -> Option<&mut Key> {
         if self.keys.get(name)?.until_ms.is_some_and(|until| now_ms > until) {
             self.keys.remove(name);
@@ -72,7 +72,7 @@ impl Keyspace {
         self.keys.get_mut(name)
     }
 
-    /// What is at a key now, of the type that the command asks for.
+    /// The content of a key now, of the type that the command asks for.
     ///
     /// # Errors
     /// `WRONGTYPE`
@@ -82,10 +82,10 @@ impl Keyspace {
         K::of(&mut key.content).map(Some).ok_or_else(|| wrong.to_owned())
     }
 
-    /// Changes what is at a key, of this type, or something new. A key of which nothing is left goes.
+    /// Changes the content of a key, or new content, of this type. A key of which nothing is left goes.
     ///
     /// # Errors
-    /// `WRONGTYPE`, and what `make` refuses: then the key must be as it was.
+    /// `WRONGTYPE`, and the refusals of `make`, which must leave the key as it was.
     pub fn change<K: Kind, T>(
         &mut self,
         name: &[u8],
@@ -107,17 +107,17 @@ impl Keyspace {
         Ok(made)
     }
 
-    /// Puts this at a key, without a limit, in place of what is there.
+    /// Puts this content at a key, without an end, in place of any other.
     pub fn put(&mut self, name: &[u8], content: Content) {
         self.keys.insert(name.to_vec(), Key { content, until_ms: None });
     }
 
-    /// Takes a key away. Whether one was there.
+    /// Takes a key away. Gives whether it was there.
     pub fn remove(&mut self, name: &[u8], now_ms: i64) -> bool {
         self.at(name, now_ms).is_some() && self.keys.remove(name).is_some()
     }
 
-    /// Takes all away.
+    /// Takes all keys away.
     pub fn clear(&mut self) {
         self.keys.clear();
     }
@@ -131,13 +131,13 @@ impl Keyspace {
         self.keys.iter().filter(move |(_, key)| key.until_ms.is_none_or(|until| now_ms <= until))
     }
 
-    /// Whether the same can be seen now.
+    /// Whether commands see the same in both now.
     #[must_use]
     pub fn is_as(&self, other: &Self, now_ms: i64) -> bool {
         self.shown(now_ms).eq(other.shown(now_ms))
     }
 
-    /// All that can be seen of the keys, with each: name, type, the last millisecond or -1, content.
+    /// All that commands see of the keys, with each: name, type, the last millisecond or -1, content.
     #[must_use]
     pub fn told(&self, now_ms: i64) -> Reply {
         let told = self.shown(now_ms).map(|(name, key)| {

@@ -1,5 +1,5 @@
-//! Streams, as blocks of entries: what is trimmed "about" goes by whole blocks. The last name outlives what is trimmed
-//! or taken out, and goes with the key.
+//! Streams, as blocks of entries: trimming "about" takes whole blocks. The last name outlives the trimmed and deleted entries,
+//! and goes with the key.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -10,17 +10,17 @@ use crate::reply::Reply;
 /// The name of an entry: milliseconds, and a number among those of one millisecond.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryName {
-    /// Milliseconds.
+    /// The milliseconds.
     pub ms: u64,
-    /// The number.
+    /// The number within the millisecond.
     pub nth: u64,
 }
 
 impl EntryName {
-    /// The last name there can be.
+    /// The greatest name.
     pub const LAST: Self = Self { ms: u64::MAX, nth: u64::MAX };
 
-    /// The name as it is spelled. Where the number is not said, it is `nth`.
+    /// Reads a name. Without a number in it, the number is `nth`.
     #[must_use]
     pub fn read(bytes: &[u8], nth: u64) -> Option<Self> {
         let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten();
@@ -59,15 +59,15 @@ impl EntryName {
 /// The name that a new entry asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
-    /// By the clock, or behind the last one where the clock has gone back.
+    /// By this clock in milliseconds, or behind the last name if the clock has gone back.
     Clock(u64),
-    /// Of this millisecond.
+    /// The next name of this millisecond.
     In(u64),
-    /// This one.
+    /// This name.
     Name(EntryName),
 }
 
-/// How much of a log stays.
+/// The part of a log that stays.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
     Entries(usize),
@@ -92,7 +92,7 @@ impl Block {
     }
 }
 
-/// A stream. A copy of it has the same blocks until one of the two changes.
+/// A stream. A copy shares its blocks until one of the two changes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Log {
     blocks: VecDeque<Rc<Block>>,
@@ -101,12 +101,12 @@ pub struct Log {
 }
 
 impl Log {
-    /// Entries that are there.
+    /// The number of entries.
     pub(crate) const fn count(&self) -> usize {
         self.count
     }
 
-    /// Appends an entry, to a new block where the last one has as many as a block may have.
+    /// Appends an entry, to a new block if the last one is full.
     pub(crate) fn append(&mut self, wanted: Wanted, fields: &[Vec<u8>], block_max: usize) -> Result<EntryName, String> {
         if self.last == EntryName::LAST {
             return Err("ERR The stream has exhausted the last possible ID, unable to add more items".to_owned());
@@ -134,7 +134,7 @@ impl Log {
         Ok(name)
     }
 
-    /// Takes the oldest entries out, at most about `work_max`: gives how many. "About" takes whole blocks alone.
+    /// Takes the oldest entries out, at most about `work_max`. Gives their number. "About" takes only whole blocks.
     pub(crate) fn trim(&mut self, kept: Kept, is_about: bool, work_max: Option<usize>) -> usize {
         let before = self.count;
         while let Some(block) = self.blocks.front_mut() {
@@ -170,7 +170,7 @@ impl Log {
         before - self.count
     }
 
-    /// Takes one entry out. Whether it was there.
+    /// Takes one entry out. Gives whether it was there.
     pub(crate) fn take_out(&mut self, name: EntryName) -> bool {
         let holds = |block: &Rc<Block>| block.entries.last().is_some_and(|last| last.name >= name);
         let Some(at) = self.blocks.iter().position(holds) else { return false };
@@ -185,7 +185,7 @@ impl Log {
         true
     }
 
-    /// The entries between two names, with both, each as its name and its fields.
+    /// The entries between two names, both included, each as its name and its fields.
     pub(crate) fn between(&self, low: EntryName, high: EntryName) -> impl DoubleEndedIterator<Item = Reply> {
         let from = self.blocks.partition_point(|block| block.entries.last().is_some_and(|last| last.name < low));
         let entries = self.blocks.range(from..).flat_map(|block| &block.entries);
@@ -195,7 +195,7 @@ impl Log {
         })
     }
 
-    /// All that can be seen: the last name, the number of blocks, the entries.
+    /// All that commands see: the last name, the number of blocks, the entries.
     pub(crate) fn told(&self) -> Reply {
         let entries = self.between(EntryName::default(), EntryName::LAST).collect();
         Reply::Array(vec![self.last.told(), Reply::count(self.blocks.len()), Reply::Array(entries)])
@@ -211,7 +211,7 @@ impl Kind for Log {
         Content::Log(self)
     }
 
-    /// A stream stays when it is empty.
+    /// An empty stream stays.
     fn is_over(&self) -> bool {
         false
     }

@@ -1,8 +1,8 @@
-//! What the store answers, and the refusals that more than one command gives.
+//! The store's replies, and the refusals that more than one command gives.
 
 use std::fmt;
 
-/// An answer, as a connection of the second protocol version brings it.
+/// A reply in version 2 of the protocol.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Reply {
     /// Nothing: a field, a key or a list that is not there.
@@ -15,7 +15,7 @@ pub enum Reply {
     Bulk(Vec<u8>),
     /// A list.
     Array(Vec<Self>),
-    /// An error: its code and what it says.
+    /// An error: its code and its text.
     Refused(String),
 }
 
@@ -39,7 +39,7 @@ impl fmt::Debug for Reply {
     }
 }
 
-/// What a command answers, or why it does nothing.
+/// A command's reply, or its error if it does nothing.
 pub type Answer = Result<Reply, String>;
 
 impl Reply {
@@ -62,7 +62,7 @@ impl Reply {
     }
 }
 
-/// What the refused bytes read as.
+/// Bytes as text, for error messages and look-ups.
 pub(crate) fn said(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

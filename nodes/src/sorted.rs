@@ -33,15 +33,15 @@ impl Ord for Score {
 }
 
 impl Score {
-    /// Whole numbers as they are. Of others Redis 7.0 writes 17 digits, and a later one the fewest that are exact:
-    /// as here.
+    /// The score as text. Whole numbers have no fraction. Of others Redis 7.0 writes 17 digits, and a later one the fewest that
+    /// are exact: as here.
     fn told(self) -> Reply {
         Reply::bulk(self.0.to_string())
     }
 
     fn read(bytes: &[u8]) -> Option<Self> {
         let number = std::str::from_utf8(bytes).ok()?.parse::<f64>().ok()?;
-        // A nought has no sign.
+        // A zero has no sign.
         (!number.is_nan()).then_some(Self(number + 0.0))
     }
 }
@@ -123,7 +123,7 @@ fn told(pairs: &[(Score, Vec<u8>)], has_scores: bool) -> Reply {
     Reply::Array(told.collect())
 }
 
-/// Whether the scores are asked for too, by the words that follow.
+/// Whether the words that follow ask for the scores, too.
 fn has_scores(words: &[Vec<u8>]) -> Result<bool, String> {
     match words {
         [] => Ok(false),
@@ -178,7 +178,7 @@ pub(crate) fn zrangebyscore(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     Ok(told(&pairs, has_scores))
 }
 
-/// By rank alone: nodes ask for no other range.
+/// Members by rank alone: nodes ask for no other range.
 pub(crate) fn zrange(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let has_scores = has_scores(&args[3..])?;
     let (first, last) = (whole(&args[1])?, whole(&args[2])?);

@@ -1,4 +1,4 @@
-//! One store: its keys, its instant, what it says of itself, and what it refuses before it does anything.
+//! One store: its keys, its instant, its report of itself, and its refusals before any work.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,32 +9,32 @@ use crate::reply::{Answer, Reply, said};
 /// Why a store takes no writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It has no more memory.
+    /// The store has no more memory.
     Memory,
-    /// It is a replica.
+    /// The store is a replica.
     Replica,
-    /// It cannot write its file.
+    /// The store cannot write its file.
     Disk,
-    /// Too few replicas follow it.
+    /// Too few replicas follow the store.
     NoReplicas,
 }
 
-/// What a store says of itself.
+/// A store's report of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Another one means another process.
+    /// The id of the process: a restart changes it.
     pub run_id: String,
-    /// Another one means another history.
+    /// The id of the history: another one means another history.
     pub replid: String,
-    /// The history before it was promoted.
+    /// The id of the history before the promotion.
     pub replid_before: String,
-    /// How it makes room.
+    /// The eviction policy.
     pub policy: String,
-    /// Keys that it has dropped to make room.
+    /// The number of evicted keys.
     pub evicted: u64,
-    /// Replicas that confirm each write.
+    /// The number of replicas that confirm each write.
     pub replicas: usize,
-    /// Whether it takes writes of clients.
+    /// Whether the store is a primary.
     pub is_primary: bool,
 }
 
@@ -58,20 +58,20 @@ impl About {
     }
 }
 
-/// A store. A copy of it is what an older copy of its files, or a replica that lags, would be.
+/// A store. A clone stands for an older copy of its files, or for a replica that lags.
 #[derive(Clone, Debug)]
 pub struct Store {
     /// The keys.
     pub keys: Keyspace,
-    /// Its clock, in microseconds: whoever has the model moves it.
+    /// The store's clock, in microseconds. The owner of the model moves it.
     pub now_us: u64,
-    /// Why it takes no writes, where it takes none.
+    /// Why the store takes no writes, if it takes none.
     pub refusal: Option<Refusal>,
     /// Commands that the user of the nodes may not call, in lower case.
     pub denied: BTreeSet<String>,
-    /// Entries in a block of a log, as `stream-node-max-entries`. The store bounds a block's bytes too, the model does not.
+    /// The most entries in a block of a log, as `stream-node-max-entries`. A real store bounds a block's bytes, too.
     pub block_max: usize,
-    /// What it says of itself.
+    /// The store's report of itself.
     pub about: About,
     /// Commands that functions have called.
     pub called: BTreeSet<&'static str>,
@@ -87,24 +87,24 @@ impl Store {
         Self { keys, now_us, refusal: None, denied, block_max: 100, about, called, replaced }
     }
 
-    /// Its clock in milliseconds.
+    /// The store's clock in milliseconds.
     #[must_use]
     pub fn now_ms(&self) -> i64 {
         i64::try_from(self.now_us / 1_000).unwrap_or(i64::MAX)
     }
 
-    /// All that can be seen of its keys now.
+    /// All that commands see of the keys now.
     #[must_use]
     pub fn told(&self) -> Reply {
         self.keys.told(self.now_ms())
     }
 
-    /// Whether the user may call this.
+    /// Whether the nodes' user may call this command.
     pub(crate) fn may_call(&self, command: &Command) -> bool {
         !self.denied.contains(command.name)
     }
 
-    /// Does what a client asks.
+    /// Carries out a client's command.
     pub fn ask<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Reply {
         let words: Vec<Vec<u8>> = words.iter().map(|word| word.as_ref().to_vec()).collect();
         self.answer(&words).unwrap_or_else(Reply::Refused)
@@ -127,14 +127,14 @@ impl Store {
         }
     }
 
-    /// Does it.
+    /// Runs a command, or the one that a test has put in its place.
     pub(crate) fn run(&mut self, command: &Command, args: &[Vec<u8>]) -> Answer {
         self.replaced.get(command.name).unwrap_or(&command.run)(self, args)
     }
 }
 
 impl Refusal {
-    /// What is said of a write, and of the call of a function that writes.
+    /// The error for a write, and for the call of a function that writes.
     pub(crate) const fn said(self) -> &'static str {
         match self {
             Self::Memory => "OOM command not allowed when used memory > 'maxmemory'.",

@@ -1,26 +1,26 @@
-//! Calls of the functions, and what each may answer: judged by what the store held before and holds after.
+//! Calls of the functions, and the checks of their answers, by the store's state before and after.
 
 use crate::draws::COOLDOWN_S;
 use crate::facts::{Fact, LOG, Record, State, items, text};
 use vote_status_nodes::reply::Reply;
 use vote_status_nodes::store::Store;
 
-/// A vote may be stamped so far ahead.
+/// The furthest stamp of a vote ahead of the clock, in seconds.
 const AHEAD_MAX_S: u64 = 5;
 
 #[derive(Clone, Debug)]
 pub(crate) enum What {
-    /// At this instant, or now.
+    /// A vote at this instant, or now.
     Cast(Option<u64>, Vec<String>),
     Record(u64, Vec<String>),
     Cancel(String, u64),
-    /// The record that is to stand, the token, bits of a new listing, the greatest stamp known.
+    /// The record that the caller names, the token, bits of a new listing, the greatest known stamp.
     List(String, String, String, u64),
     Remove(String),
     Give(Vec<Fact>),
 }
 
-/// A change, until when its caller waits, and the last entry that it knows.
+/// A change, the end of its caller's wait, and the last entry that the caller knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) server: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Call {
     pub(crate) until_ms: Option<u64>,
     pub(crate) last: String,
     pub(crate) bits: i64,
-    /// Meant for another store.
+    /// Whether the call is meant for another store.
     pub(crate) is_foreign: bool,
 }
 
@@ -89,7 +89,7 @@ impl Before {
         let last = text(&store.ask(&["HGET", "vs:{0}:meta", "last"]));
         let (now_ms, now_s) = (store.now_us / 1_000, store.now_us / 1_000_000);
         let n = |said: &str| said.split(' ').next().and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
-        // Another spelling than the library's: whether any entry of the log is that one, or any that is named beside it.
+        // Other code than the library's: whether `meta` or the log has this entry.
         let is_named = items(&store.ask(&["HGETALL", "vs:{0}:meta"])).iter().any(|value| text(value) == call.last);
         let entries = store.ask(&["XRANGE", LOG, "-", "+"]);
         let is_there = items(&entries).iter().any(|entry| {
@@ -108,7 +108,7 @@ impl Before {
         self.state.gone_votes.get(&(server, address.to_owned())) >= Some(&at)
     }
 
-    /// Whether this answer is right, and the store holds now what it says. The facts that it makes known to its caller.
+    /// Checks that this answer is right, and that the store holds what it says. Gives the facts that the caller learns.
     pub(crate) fn judge(&self, call: &Call, reply: &Reply, store: &mut Store) -> Result<Vec<Fact>, String> {
         let fields: Vec<_> = items(reply).iter().map(text).collect();
         let [time, word, rest @ ..] = &fields[..] else { return Err("no answer".to_owned()) };
@@ -127,7 +127,7 @@ impl Before {
         let mut expected = self.state.clone();
         for fact in &facts {
             match fact {
-                // What a caller lists is not joined: it stands.
+                // A listing by a caller is not joined: it stands.
                 Fact::Listed(server, record) if matches!(call.what, What::List(..)) => {
                     expected.records.insert(*server, record.clone());
                 }

@@ -1,4 +1,4 @@
-//! The model and a real store, asked the same: each reply and all keys are equal after each call.
+//! The model and a real store get the same calls: each reply and all keys are equal after each call.
 
 use crate::draws::{COMMANDS, COOLDOWN_S, Draws, STORE};
 use crate::engine::Engine;
@@ -11,10 +11,10 @@ use vote_status_nodes::store::Store;
 
 const SEEDS: u64 = 60;
 const CALLS: u64 = 200;
-/// Small, so that logs have many blocks.
+/// The most entries in a block: few, so that logs have many blocks.
 const BLOCK_MAX: usize = 4;
 
-/// What two stores have to agree on. Of an error that is not a function's own, nodes go by its code.
+/// The part of a reply on which two stores have to agree. Of an error that is not a function's own, nodes read only the code.
 fn told(words: &[Vec<u8>], reply: Reply) -> Reply {
     match reply {
         Reply::Refused(why) => Reply::Refused(why.split(' ').next().unwrap_or_default().to_owned()),
@@ -25,7 +25,7 @@ fn told(words: &[Vec<u8>], reply: Reply) -> Reply {
             }
             Reply::Array(parts)
         }
-        // Of an error of the store nodes go by its code, and records of nodes have no order.
+        // Of an error of the store nodes read only the code, and records of nodes have no order.
         Reply::Array(mut parts) if parts.get(1) == Some(&Reply::bulk("VSFAILED")) => {
             parts.truncate(2);
             Reply::Array(parts)
@@ -46,7 +46,7 @@ fn in_order(items: Vec<Reply>, at_once: usize) -> Vec<Reply> {
     groups.concat()
 }
 
-/// Keys in order, and what has no order of its own as well.
+/// Keys in order, and the unordered parts of their content in order as well.
 pub(crate) fn keys(told: Reply) -> Vec<Reply> {
     let Reply::Array(keys) = told else { panic!("{told:?}") };
     let keys = keys.into_iter().map(|key| match key {
@@ -68,7 +68,7 @@ fn spelled(words: &[Vec<u8>]) -> String {
     words.iter().map(|word| String::from_utf8_lossy(word)).collect::<Vec<_>>().join(" ")
 }
 
-/// Asks both the same. What the model answers; or what differs.
+/// Asks both stores the same. Gives the model's reply, or the difference.
 pub(crate) fn ask_both(
     engine: &mut Engine,
     functions: &Functions,
@@ -88,14 +88,14 @@ pub(crate) fn ask_both(
     ))
 }
 
-/// Runs one seed. What differs, if anything does.
+/// Runs one seed. Gives the difference, if there is one.
 pub(crate) fn differs(engine: &mut Engine, functions: &Functions, model: &Store, seed: u64) -> Option<String> {
     let mut random = Random::seeded(seed);
     let mut store = model.clone();
     store.now_us = 1_800_000_000_000_000 + random.below(1_000_000) * 1_000;
     engine.order(&["FLUSHALL"]);
     engine.order(&["ACL", "SETUSER", "voter", "+@all"]);
-    // Some stores are only used, others damaged as well.
+    // Some seeds only use the store, others damage it as well.
     let (of_functions, damage) = (random.pick(&[&30, &60, &90]), random.pick(&[&0, &0, &2]));
     let mut past = Vec::new();
     let mut next = Some(init());
@@ -127,7 +127,7 @@ pub(crate) fn differs(engine: &mut Engine, functions: &Functions, model: &Store,
             _ => store.now_us + 1_000 * random.below(2_000),
         };
         if random.is(2) {
-            // A right that goes, and all that come back.
+            // A right goes, or all come back.
             let command = random.pick(&COMMANDS);
             let is_back = !store.denied.is_empty();
             let rule = if is_back { "+@all".to_owned() } else { format!("-{command}") };
@@ -139,7 +139,7 @@ pub(crate) fn differs(engine: &mut Engine, functions: &Functions, model: &Store,
     None
 }
 
-/// What makes an empty store one of ours.
+/// The call that makes an empty store one of ours.
 pub(crate) fn init() -> Vec<Vec<u8>> {
     let words = ["FCALL", "vs3_init", "1", "vs:{0}:meta", STORE, &COOLDOWN_S.to_string(), "64"];
     words.map(|word| word.as_bytes().to_vec()).to_vec()

@@ -1,4 +1,4 @@
-//! Random calls: of the functions, of what nodes ask besides, and of what others may do to the keys.
+//! Random calls: the functions, the nodes' other commands, and damage by others to the keys.
 
 use crate::facts::{items, text};
 use crate::random::Random;
@@ -17,7 +17,7 @@ pub(crate) const KEYS: [&str; 9] = [
 ];
 pub(crate) const STORE: &str = "store";
 pub(crate) const COOLDOWN_S: u64 = 120;
-/// What the functions and the nodes call.
+/// The commands that the functions and the nodes call.
 pub(crate) const COMMANDS: [&str; 16] = [
     "xadd",
     "xrevrange",
@@ -45,7 +45,7 @@ const LISTINGS: [&str; 3] = ["00000000000000aa", "00000000000000bb", "0000000000
 pub(crate) struct Draws<'r> {
     pub(crate) random: &'r mut Random,
     pub(crate) now_us: u64,
-    /// As it is now.
+    /// The store as it is now.
     pub(crate) store: Store,
 }
 
@@ -77,7 +77,7 @@ impl Draws<'_> {
             2 => "no number".to_owned(),
             3 => format!("{}.5", self.random.below(100)),
             4 => format!("-{}", self.random.below(100)),
-            // Few, so that bounds meet scores.
+            // Few values, so that bounds meet scores.
             5..9 => self.small(),
             _ => self.instant(),
         }
@@ -112,7 +112,7 @@ impl Draws<'_> {
         self.random.pick(&KEYS)
     }
 
-    /// The key that this type belongs to, mostly.
+    /// A key of this type, mostly.
     fn key_of(&mut self, kind: &str) -> &'static str {
         if self.random.is(8) {
             return self.key();
@@ -138,12 +138,12 @@ impl Draws<'_> {
         }
     }
 
-    /// What a store says at a key.
+    /// The store's reply as text.
     fn asked(&mut self, words: &[&str]) -> String {
         text(&self.store.ask(words))
     }
 
-    /// The last entry, mostly the true one.
+    /// A last entry, mostly the true one.
     fn last(&mut self) -> String {
         let name = format!("{}-0", self.now_us / 1_000);
         match self.random.below(12) {
@@ -277,7 +277,7 @@ impl Draws<'_> {
         call
     }
 
-    /// A command of a node, or of others.
+    /// A command of a node, or of another program.
     pub(crate) fn command(&mut self) -> Vec<Vec<u8>> {
         let (hash, zset, log) = (self.key_of("hash"), self.key_of("zset"), self.key_of("log"));
         let (field, value, member, score) = (self.field(), self.small(), self.member(), self.bound());
@@ -328,7 +328,7 @@ impl Draws<'_> {
         })
     }
 
-    /// What no node does: keys that go, or become something else.
+    /// Damage that no node does: keys go, or become something else.
     pub(crate) fn damage(&mut self) -> Vec<Vec<u8>> {
         let key = self.key();
         words(&match self.random.below(8) {

@@ -1,4 +1,4 @@
-//! A Redis or a Valkey of a test's own, whose clock stands where the test puts it.
+//! A Redis or a Valkey of a test's own, whose clock the test sets.
 
 use redis::{Client, Connection, Value, cmd};
 use std::fs::{self, File};
@@ -46,7 +46,7 @@ time_t time(time_t *at) {
 }
 "#;
 
-/// All that can be seen of the keys, as the model tells it. What is over is left where it is.
+/// All that commands see of the keys, in the model's form. Expired keys stay where they are.
 const TOLD: &str = r"#!lua flags=no-writes
 local all = {}
 for _, key in ipairs(redis.call('KEYS', '*')) do
@@ -80,7 +80,7 @@ pub(crate) struct Engine {
     clock: File,
     /// The nodes' user.
     user: Connection,
-    /// Whoever may do all.
+    /// A user with all rights.
     operator: Connection,
 }
 
@@ -91,7 +91,7 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// Starts this program. A block of a log has few entries, and no bound of its bytes, as in the model.
+    /// Starts this program. A block of a log has at most `block_max` entries, and no bound of its bytes, as in the model.
     pub(crate) fn start(program: &str, block_max: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let at = |name: &str| folder.path().join(name);
@@ -125,7 +125,7 @@ impl Engine {
             }
         };
         let (mut user, mut operator) = (connect(), connect());
-        // A key whose time is over stays until somebody asks for it, as in the model.
+        // An expired key stays until a command asks for it, as in the model.
         order(&mut operator, &["DEBUG", "SET-ACTIVE-EXPIRE", "0"]);
         order(&mut operator, &["FUNCTION", "LOAD", CODE]);
         order(&mut operator, &["ACL", "SETUSER", "voter", "on", "nopass", "~*", "&*", "+@all"]);
@@ -133,7 +133,7 @@ impl Engine {
         Self { folder, child, clock, user, operator }
     }
 
-    /// Puts the clock there, once the server goes by it: Valkey reads the clock once a millisecond, and counts on by the
+    /// Sets the clock, and waits until the server goes by it. Valkey reads the clock once a millisecond, and counts on by the
     /// processor in between. So a test leaves microseconds alone.
     pub(crate) fn set_clock(&mut self, now_ms: u64) {
         self.clock.write_all_at(&(now_ms * 1_000).to_ne_bytes(), 0).expect("the clock can be set");
@@ -152,22 +152,22 @@ impl Engine {
         }
     }
 
-    /// What the operator does, which must be done.
+    /// Runs a command of the operator, which must succeed.
     pub(crate) fn order(&mut self, words: &[&str]) -> Reply {
         order(&mut self.operator, words)
     }
 
-    /// What the nodes' user asks.
+    /// Runs a command of the nodes' user.
     pub(crate) fn ask(&mut self, words: &[Vec<u8>]) -> Reply {
         ask(&mut self.user, words)
     }
 
-    /// All that can be seen of the keys.
+    /// All that commands see of the keys.
     pub(crate) fn told(&mut self) -> Reply {
         order(&mut self.operator, &["EVAL", TOLD, "0"])
     }
 
-    /// Its folder.
+    /// The server's folder.
     pub(crate) fn folder(&self) -> &std::path::Path {
         self.folder.path()
     }

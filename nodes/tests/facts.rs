@@ -1,4 +1,4 @@
-//! Facts and their join, of this test's own writing: what a store or a node holds follows from them, in any order.
+//! Facts and their join, written for these tests alone: the state of a store or a node follows from its facts, in any order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use vote_status::cluster::wire::sha1;
@@ -7,7 +7,7 @@ use vote_status_nodes::store::Store;
 
 pub(crate) const LOG: &str = "vs:{0}:log";
 pub(crate) const SERVERS: u64 = 4;
-/// A claims key outlives the last vote in it by this.
+/// The time by which a claims key outlives the last vote in it, in seconds.
 const SPARE_S: u64 = 60;
 
 /// A listing of a server has this token since the stamp.
@@ -58,19 +58,19 @@ impl Fact {
     }
 }
 
-/// What stands, and what was taken away.
+/// A state: the standing facts, and the removals.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) records: BTreeMap<u64, Record>,
     /// The instant of each vote by server and address, of the server's present listing.
     pub(crate) votes: BTreeMap<(u64, String), u64>,
-    /// Up to when the votes of an address were taken away.
+    /// The instant up to which the votes of an address were taken away.
     pub(crate) gone_votes: BTreeMap<(u64, String), u64>,
     pub(crate) gone_listings: BTreeSet<(u64, String)>,
 }
 
 impl State {
-    /// Takes a fact in.
+    /// Joins a fact.
     pub(crate) fn apply(&mut self, fact: &Fact) {
         match fact {
             Fact::ListingGone(server, listing) => {
@@ -143,7 +143,7 @@ impl State {
         gone.chain(cancelled).chain(listed).chain(voted).collect()
     }
 
-    /// What counts now: votes and their tombstones end.
+    /// The part of the state that counts now: votes and their tombstones end.
     pub(crate) fn live(&self, now_s: u64, cooldown_s: u64) -> Self {
         let mut live = self.clone();
         live.votes.retain(|_, at| now_s < *at + cooldown_s);
@@ -151,7 +151,7 @@ impl State {
         live
     }
 
-    /// Reads a store whole. Directory and tokens agree, and each claims key lasts as long as its votes.
+    /// Reads a store whole. Checks that directory and tokens agree, and that each claims key lasts as long as its votes.
     pub(crate) fn read(store: &mut Store, cooldown_s: u64) -> Result<Self, String> {
         let mut state = Self::default();
         for (server, said) in pairs(&store.ask(&["HGETALL", "vs:{0}:dir"])) {
@@ -222,7 +222,7 @@ pub(crate) fn pairs(reply: &Reply) -> impl Iterator<Item = (&Reply, &Reply)> {
     items(reply).chunks_exact(2).map(|pair| (&pair[0], &pair[1]))
 }
 
-/// What a node that follows a store knows of it.
+/// The knowledge of a node that follows a store.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Follower {
     pub(crate) state: State,
@@ -233,7 +233,7 @@ pub(crate) struct Follower {
 /// Number, name and bits of an entry; digits of the bits before it; its facts.
 type Entry = (String, String, Vec<(u64, String, String)>);
 
-/// `None` for an entry of others.
+/// Reads an entry; `None` for an entry of another program.
 fn read_entry(entry: &[Reply]) -> Result<Option<Entry>, String> {
     let fields: Vec<String> = items(&entry[1]).iter().map(text).collect();
     let [number, n, bits, b, before, p, rest @ ..] = &fields[..] else { return Ok(None) };
@@ -252,7 +252,7 @@ fn read_entry(entry: &[Reply]) -> Result<Option<Entry>, String> {
     Ok(Some((format!("{n} {} {b}", text(&entry[0])), p.clone(), facts)))
 }
 
-/// A vote or its end: address and instant.
+/// Reads a vote or its end: address and instant.
 fn vote(said: &str) -> Result<(String, u64), String> {
     let (address, at) = said.split_once(':').ok_or_else(|| format!("no vote: {said}"))?;
     Ok((address.to_owned(), at.parse().map_err(|_| format!("no instant: {said}"))?))
@@ -265,13 +265,13 @@ pub(crate) fn last(store: &mut Store) -> String {
 }
 
 impl Follower {
-    /// Reads everything.
+    /// Reads the whole store.
     pub(crate) fn read(store: &mut Store, cooldown_s: u64) -> Result<Self, String> {
         let last = last(store);
         Ok(Self { state: State::read(store, cooldown_s)?, last })
     }
 
-    /// The facts of the entries since, in order; `None` where the log does not go on from here. The state has them too.
+    /// Reads on in the log, and joins the new facts. Gives them in order; `None` if the log does not go on from here.
     pub(crate) fn follow(&mut self, store: &mut Store) -> Result<Option<Vec<Fact>>, String> {
         let now = last(store);
         if now == self.last {

@@ -1,6 +1,6 @@
-//! The join: random changes by three nodes at two stores that know nothing of each other, copies that are put back, calls
-//! that come late, replies that are lost. Then every node gives its facts to both stores, in random order, some twice:
-//! stores and nodes end in one state, and it keeps what was answered.
+//! The join: random changes by three nodes at two stores that know nothing of each other, copies that are put back, late calls
+//! and lost replies. Then every node gives its facts to both stores, in random order, some twice. Stores and nodes end in one
+//! state, which keeps all answered facts.
 
 use crate::calls::{Before, Call, What};
 use crate::draws::COOLDOWN_S;
@@ -18,12 +18,12 @@ const SEEDS: u64 = 1_000;
 const CALLS: u64 = 90;
 const STORES: usize = 2;
 const NODES: usize = 3;
-/// Rounds in which every node gives its facts to every store.
+/// The most rounds in which every node gives its facts to every store.
 const ROUNDS_MAX: usize = 6;
 const ADDRESSES: [&str; 4] = ["16909060", "84281096", "20010db800000000", "3405803783"];
 const TOKENS: [&str; 4] = ["demo", "an;other", "third", "Fourth"];
 
-/// A node: what it follows, and all that it ever learnt.
+/// A node: the store that it follows, and all facts that it ever learnt.
 #[derive(Clone, Debug, Default)]
 struct Node {
     at: usize,
@@ -49,16 +49,16 @@ struct Place {
     copy: Option<Keyspace>,
     /// Follows the log entry by entry.
     tail: Follower,
-    /// Others have taken entries out of the log.
+    /// Whether others have taken entries out of the log.
     is_cut: bool,
 }
 
-/// What was answered.
+/// The facts in answers.
 #[derive(Debug, Default)]
 struct Answered {
     made: Vec<Fact>,
     taken_away: Vec<Fact>,
-    /// These were carried out, and nobody was told.
+    /// Facts of changes that a store made and no caller heard of.
     unheard: Vec<Fact>,
 }
 
@@ -70,7 +70,7 @@ struct World<'f> {
     /// Calls that the network holds up.
     late: Vec<(usize, Call)>,
     answered: Answered,
-    /// The latest second that the clock has shown: what this ended may have stayed ended.
+    /// The latest second of any clock: a fact that was over by then may have stayed over.
     latest_s: u64,
     steps: bool,
     goes_back: bool,
@@ -136,7 +136,7 @@ impl<'f> World<'f> {
         }
     }
 
-    /// A change that this node asks for, having looked first, mostly.
+    /// A change that this node asks for, mostly after a look at the store.
     fn call(&mut self, of: usize) -> Call {
         let server = 1 + self.random.below(SERVERS - 1);
         let store = &mut self.places[self.nodes[of].at].store;
@@ -168,7 +168,7 @@ impl<'f> World<'f> {
         Call { server, what, until_ms, last, bits, is_foreign: self.random.is(1) }
     }
 
-    /// Has a store carry a call out, and judges it. The reply, and what it makes known.
+    /// Has a store carry out a call, and judges it. Gives the reply, and the facts that it makes known.
     fn ask(&mut self, at: usize, call: &Call) -> Result<(Reply, Vec<Fact>), String> {
         let Place { store, tail, is_cut, .. } = &mut self.places[at];
         let keys = store.keys.clone();
@@ -184,7 +184,7 @@ impl<'f> World<'f> {
         if facts.is_empty() && !keys.is_as(&store.keys, store.now_ms()) {
             return Err(of_call("keys have changed".to_owned()));
         }
-        // A node that follows the log has what the store has.
+        // A node that follows the log has the store's facts.
         if tail.follow(store).map_err(of_call)?.is_none() {
             if !mem::take(is_cut) {
                 return Err(of_call("the log has a hole".to_owned()));
@@ -233,7 +233,7 @@ impl<'f> World<'f> {
         Ok(())
     }
 
-    /// A node reads the log on, or everything. It knows more then.
+    /// A node reads on in the log, or reads everything, and learns the facts.
     fn follow(&mut self, of: usize) -> Result<(), String> {
         let store = &mut self.places[self.nodes[of].at].store;
         let node = &mut self.nodes[of];
@@ -248,7 +248,7 @@ impl<'f> World<'f> {
         Ok(())
     }
 
-    /// A node gives a store its facts: what takes away, and all else, in any order.
+    /// A node gives a store its facts, removals and others, in any order.
     fn give(&mut self, of: usize, facts: Vec<Fact>) -> Result<(), String> {
         let mut facts = self.shuffled(facts);
         while let Some(first) = facts.first().cloned() {
@@ -310,7 +310,7 @@ impl<'f> World<'f> {
             };
         }
         if self.random.is(8) {
-            // Facts of any age come to a store, from a node that has not looked.
+            // A node gives a store facts of any age, without a look at it.
             let Answered { made, taken_away, unheard } = &self.answered;
             let all: Vec<_> = made.iter().chain(taken_away).chain(unheard).cloned().collect();
             let some = (0..6).filter_map(|_| self.pick(&all)).collect();
@@ -324,7 +324,7 @@ impl<'f> World<'f> {
             let facts = self.nodes[of].follower.state.facts();
             self.nodes[of].learn(&facts);
             if self.random.is(60) {
-                // Of what it knows, a part comes back now.
+                // The node gives back a part of its facts now.
                 let all = self.nodes[of].facts.facts();
                 let some = all.into_iter().filter(|_| self.random.is(70)).collect();
                 self.give(of, some)?;
@@ -337,7 +337,7 @@ impl<'f> World<'f> {
         self.places.iter_mut().map(|place| text(&place.store.ask(&["HGET", "vs:{0}:meta", "last"]))).collect()
     }
 
-    /// Every node gives every store its facts, until nothing changes any more.
+    /// Every node gives every store its facts, until nothing changes any more. Gives the number of rounds.
     fn heal(&mut self) -> Result<usize, String> {
         for round in 0..ROUNDS_MAX {
             let before = self.lasts();
@@ -361,7 +361,7 @@ impl<'f> World<'f> {
         Err(format!("it does not end in {ROUNDS_MAX} rounds"))
     }
 
-    /// All have one state, and that is what was answered.
+    /// Checks that all have one state, which keeps all answered facts.
     fn check(&mut self) -> Result<(), String> {
         let latest_s = self.latest_s;
         let mut states = Vec::new();
@@ -413,7 +413,7 @@ impl<'f> World<'f> {
     }
 }
 
-/// Whether this ends a listing: its removal, or a greater one of the same server.
+/// Whether this fact ends a listing: its removal, or a greater one of the same server.
 fn ends(fact: &Fact, server: u64, listing: &str) -> bool {
     match fact {
         Fact::ListingGone(of, other) => *of == server && other == listing,
@@ -431,7 +431,7 @@ pub(crate) fn called(functions: &Functions, seed: u64) -> BTreeSet<&'static str>
     world.places.into_iter().flat_map(|place| place.store.called).collect()
 }
 
-/// Runs one seed. What is wrong, if anything is; or how many rounds it took to heal.
+/// Runs one seed. Gives the error, or the number of rounds to heal.
 pub(crate) fn run(functions: &Functions, seed: u64, is_told: bool) -> Result<usize, String> {
     let mut world = World::new(functions, seed, is_told);
     for nth in 0..CALLS {

@@ -1,4 +1,4 @@
-//! Single faults, planted in copies of the functions and in the model: the checks have to find each.
+//! Single faults, planted in copies of the functions and in the model. The checks have to find each.
 
 use crate::compared::{differs, model};
 use crate::engine::Engine;
@@ -11,10 +11,10 @@ use vote_status_nodes::keyspace::{Content, Kind};
 use vote_status_nodes::reply::{Answer, Reply};
 use vote_status_nodes::store::Store;
 
-/// Seeds that a fault may take.
+/// The most seeds to find a fault.
 const SEEDS: u64 = 100;
 
-/// Faults of the functions: a place, and what stands there instead.
+/// Faults of the functions: a name, the text at a place, and the text in its stead.
 const OF_FUNCTIONS: [(&str, &str, &str); 32] = [
     ("a late call is carried out", "until_ms ~= '' and now_ms > tonumber(until_ms)", "false"),
     (
@@ -118,7 +118,7 @@ fn right(name: &str) -> Run {
     find(name.as_bytes()).expect("a command").run
 }
 
-/// Runs the command, and then counts what is in the stream, for one that is wrong when nothing is left.
+/// Runs `XTRIM`. If the stream is empty then, the fault makes it a new one.
 fn forgets_last(store: &mut Store, args: &[Vec<u8>]) -> Answer {
     let reply = right("xtrim")(store, args)?;
     if right("xlen")(store, &args[..1])? == Reply::Int(0) && right("exists")(store, &args[..1])? == Reply::Int(1) {
@@ -174,7 +174,7 @@ const OF_COMMANDS: [(&str, &str, Run); 10] = [
     }),
 ];
 
-/// Faults of what the functions find in the store.
+/// Faults of the Lua environment of the functions.
 const OF_PRELUDE: [(&str, &str, &str); 3] = [
     (
         "what cannot be read is not there",

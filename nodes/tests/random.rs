@@ -27,7 +27,7 @@ impl Random {
         self.next() % bound
     }
 
-    /// Whether it is one of so many in a hundred.
+    /// True in `percent` of 100 cases.
     pub(crate) const fn is(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }

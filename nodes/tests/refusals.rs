@@ -1,4 +1,4 @@
-//! A store that takes no writes, and what a store says of itself: the model does as a real one.
+//! A store that takes no writes, and a store's report of itself: the model does as a real one.
 
 use crate::compared::{ask_both, init, model, valkey};
 use crate::draws::Draws;
@@ -26,7 +26,7 @@ fn info(engine: &mut Engine, field: &str) -> String {
     fields(&engine.order(&["INFO"])).remove(field).expect("a field")
 }
 
-/// The folder of its file is not there.
+/// Takes away the folder of the server's file.
 fn break_disk(engine: &mut Engine) {
     let gone = engine.folder().join("gone");
     fs::create_dir(&gone).expect("a folder");
@@ -40,7 +40,7 @@ fn break_disk(engine: &mut Engine) {
     }
 }
 
-/// Asks both the same, many times. How many calls the store's state refused.
+/// Asks both stores the same, many times. Gives the number of calls that the store's state refused.
 fn refused(engine: &mut Engine, functions: &Functions, store: &mut Store, random: &mut Random) -> usize {
     let mut count = 0;
     for nth in 0..CALLS {
@@ -97,7 +97,7 @@ fn a_valkey_refuses_as_the_model() {
     refuse_alike(&valkey());
 }
 
-/// A directory with many servers is scanned in parts, by both.
+/// Both stores scan a directory with many servers in parts.
 #[test]
 fn a_scan_brings_every_field() {
     let mut engine = Engine::start("redis-server", 4);

@@ -1,4 +1,4 @@
-//! The rights of the nodes' user: what the functions call, what they say that a node needs, and what the documents give.
+//! The rights of the nodes' user: the commands that the functions call, that they say a node needs, and that the documents give.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use vote_status_nodes::functions::{CODE, Functions};
 use vote_status_nodes::store::Store;
 
 const DOCUMENT: &str = include_str!("../../docs/CLUSTER.md");
-/// What 1.0.0 gave the nodes' user. An upgrade wants no more.
+/// The rights of the nodes' user in 1.0.0. An upgrade wants no more.
 const OF_1_0_0: &str = "connection info role wait time fcall fcall_ro function|list function|load cluster|slots exists xadd xread \
                         xrevrange hget hmget hset hdel hexists hgetall hscan zadd zrem zscore zrange zrangebyscore zremrangebyscore \
                         pexpire unlink";

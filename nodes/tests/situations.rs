@@ -1,4 +1,4 @@
-//! Situations that broke a promise of docs/CLUSTER.md in the functions of 1.0.0, and what the facts make of them.
+//! Situations that broke a promise of docs/CLUSTER.md in the functions of 1.0.0, and how the facts keep it.
 
 use crate::facts::{Record, items, text};
 use vote_status_nodes::functions::{CODE, Functions};
@@ -7,7 +7,7 @@ use vote_status_nodes::store::Store;
 
 const ONE: &str = "16909060";
 
-/// A situation, for the functions of this code. It panics where they do not keep a promise.
+/// A situation, for the functions of this code. It panics if they do not keep a promise.
 type Play = fn(&str);
 
 /// All situations, each by its name.
@@ -37,7 +37,7 @@ fn every_situation_ends_well() {
 struct Scene {
     functions: Functions,
     store: Store,
-    /// Bits of the last change.
+    /// The bits of the last change.
     bits: u64,
 }
 
@@ -60,7 +60,7 @@ impl Scene {
         self.store.now_us = self.store.now_us.checked_add_signed(seconds * 1_000_000).expect("after 1970");
     }
 
-    /// What the last entry is.
+    /// The last entry.
     fn last(&mut self) -> String {
         text(&self.store.ask(&["HGET", "vs:{0}:meta", "last"]))
     }
@@ -77,7 +77,7 @@ impl Scene {
         fields
     }
 
-    /// The word of the answer.
+    /// Calls a function, and gives the word of its answer.
     fn ask(&mut self, server: u32, function: &str, more: &[&str]) -> String {
         self.call(server, function, ["", ""], more)[1].clone()
     }
@@ -95,7 +95,7 @@ impl Scene {
         Record::read(&self.record(server)).expect("a record").listing
     }
 
-    /// The words for each fact.
+    /// Gives facts back, and gives the word for each.
     fn give(&mut self, server: u32, facts: &[&str]) -> Vec<String> {
         let fields = self.call(server, "give", ["", ""], facts);
         assert_eq!(fields[1], "given", "{fields:?}");
@@ -107,7 +107,7 @@ impl Scene {
     }
 }
 
-/// Rule 1. The network holds a cancellation up, and the clock goes back: it comes in time, and ends no later vote.
+/// Rule 1. The network holds a cancellation up, and the clock goes back: the cancellation comes in time, and ends no later vote.
 fn a_late_cancellation_names_the_vote_that_it_ends(code: &str) {
     let mut scene = Scene::new(code);
     let first = scene.now_s().to_string();
@@ -123,7 +123,7 @@ fn a_late_cancellation_names_the_vote_that_it_ends(code: &str) {
     let came = scene.call(1, "cancel", [&until, ""], &[ONE, &first]);
     assert_eq!(came[1..], ["other", "", &later]);
     assert_eq!(scene.held(1, ONE), Reply::bulk(&later));
-    // So does a rotation that comes late, and a removal.
+    // A late rotation and a late removal end nothing later, either.
     let record = scene.record(1);
     assert_eq!(scene.list(1, "second"), "listed");
     assert_eq!(scene.ask(1, "list", &[&record, "third", "00000000000000ff", "0"]), "other");
@@ -143,7 +143,7 @@ fn a_store_that_went_back_refuses_the_changes_of_a_node_that_knows_more(code: &s
     let cast = |scene: &mut Scene| scene.call(1, "vote", ["", &last], &["cast", "", "7"])[1].clone();
     scene.store.keys = snapshot;
     assert_eq!(cast(&mut scene), "VSLOST");
-    // Others go on there, and have as many entries or more.
+    // Other nodes go on there, and make as many entries or more.
     for address in ["8", "9"] {
         assert_eq!(scene.ask(1, "vote", &["cast", "", address]), "recorded");
         assert_eq!(cast(&mut scene), "VSLOST");
@@ -177,7 +177,7 @@ fn a_token_that_moved_goes_to_its_new_server_in_an_older_copy(code: &str) {
     assert_eq!(scene.ask(2, "vote", &["cast", "", ONE]), "recorded");
     scene.store.keys = copy;
     let vote = format!("{ONE}:{at}");
-    // What the new server's node knows, before any other: the old one gets a spare token.
+    // The new server's node gives its facts first: the old server gets a spare token.
     assert_eq!(scene.give(2, &["r", &second, "l", &listing, "v", &vote]), ["made", "ok", "made"]);
     assert_eq!(scene.record(2), second);
     let spare = scene.record(1);
@@ -200,7 +200,7 @@ fn a_vote_that_a_cancelled_one_replaced_stays_away(code: &str) {
     let vote = format!("{ONE}:{earlier}");
     assert_eq!(scene.give(1, &["l", &listing, "v", &vote]), ["ok", "gone"]);
     assert_eq!(scene.held(1, ONE), Reply::Nil);
-    // The caller's own books say so too, in vain.
+    // The caller's own records say so too, in vain.
     assert_eq!(scene.call(1, "vote", ["", ""], &["record", &later, ONE])[1..], ["cancelled", "", ONE]);
 }
 

@@ -12,7 +12,7 @@ const NOW_S: u64 = 1_800_000_000;
 const KEYS: [&str; 6] = ["vs:{0}:log", "vs:{0}:dir", "vs:{0}:tok", "vs:{0}:meta", "vs:{0}:gone", "vs:{0}:nodes"];
 const TAKEOVER: [&str; 3] = ["FCALL", "vs3_takeover", "6"];
 
-/// What makes keys, by the functions of 1.0.0: votes, a cancelled one, a removed server, one that has no listing's id.
+/// Calls that make keys, by the functions of 1.0.0: votes, a cancelled one, a removed server, one without a listing's id.
 fn calls_of_1_0_0() -> Vec<Vec<String>> {
     let call = |server: u32, function: &str, more: &[&str]| {
         let (claims, server) = (format!("vs:{{0}}:s:{server}"), server.to_string());
@@ -40,7 +40,7 @@ fn calls_of_1_0_0() -> Vec<Vec<String>> {
     ]
 }
 
-/// Makes the keys, takes them over, and says what became of it: the reply, and all keys.
+/// Makes the keys and takes them over. Gives the reply, and all keys.
 fn taken_over(ask: &mut dyn FnMut(&[String]) -> Reply, load: &mut dyn FnMut()) -> (Reply, Reply) {
     for words in calls_of_1_0_0() {
         let reply = ask(&words);
@@ -80,7 +80,7 @@ fn the_keys_of_1_0_0_are_taken_over() {
     let meta = store.ask(&["HMGET", KEYS[3], "schema", "ahead", "cd", "v6"]);
     assert_eq!(items(&meta).iter().map(text).collect::<Vec<_>>(), ["3", "", "120", "56"]);
 
-    // What was removed there does not come back, and the rest goes on.
+    // A server removed there does not come back, and the others go on.
     let give = |store: &mut Store, server: &str, facts: &[&str]| {
         let claims = format!("vs:{{0}}:s:{server}");
         let keys = [KEYS[0], &claims, KEYS[1], KEYS[2], KEYS[3], KEYS[4]];

@@ -1,5 +1,5 @@
-//! Lines gathered into batches and posted, and what the service says of them. Knows the batch
-//! calls of the control interface, not where the lines come from.
+//! Lines gathered into batches and posted, and the service's answers. Knows the batch calls of the
+//! control interface, not the source of the lines.
 
 use std::borrow::Cow;
 use std::thread;
@@ -15,16 +15,16 @@ use crate::control::export_header::SETTINGS_DIFFER;
 use crate::json::echo;
 use crate::limits::{BATCH_LINE_BYTES_MAX, ECHO_BYTES_MAX};
 
-/// Lines in one request.
+/// The most lines in one request.
 const LINES_MAX: usize = 50_000;
-/// Why a server's line was refused.
+/// The reason to refuse a server's line.
 const TOKEN_DIFFERS: &str = "the server has another token and keeps it; --replace-tokens takes the file's";
-/// A batch that is answered 429 is posted again so often before that is told, each time after a second.
+/// The most further tries of a batch that is answered 429, each after a second, before the answer is reported.
 const LATER_TRIES: u32 = 5;
 /// Bytes in one request after which no line is added.
 const BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// What became of the lines of one kind.
+/// The outcomes of the lines of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Totals {
     /// Taken.
@@ -38,7 +38,7 @@ pub(super) struct Totals {
     /// Refused: a listed server keeps its own token.
     #[serde(default)]
     pub token_differs: u64,
-    /// Refused: of a wrong form, or in conflict with what is there.
+    /// Refused: of a wrong form, or in conflict with the store.
     pub invalid: u64,
     /// Of the other kind, and left to its own call.
     #[serde(default)]
@@ -96,14 +96,13 @@ pub(super) struct Refusal {
 pub(super) struct UploadBatch {
     /// The call that takes them.
     path: String,
-    /// The header of the export that the lines are of, where the file has one, and the lines: at most `BYTES_MAX` and one
-    /// line.
+    /// The header of the lines' export, if the file has one, and the lines: at most `BYTES_MAX` and one line.
     body: Vec<u8>,
-    /// So much of it is the header, with its line end.
+    /// Bytes of the header in it, with its line end.
     header_bytes: usize,
     /// The number of each line in its file, at most `LINES_MAX`.
     numbers: Vec<u64>,
-    /// What became of the lines of all batches so far.
+    /// The outcomes of the lines of all batches so far.
     pub totals: Totals,
 }
 
@@ -113,7 +112,7 @@ impl UploadBatch {
         Self { path, body: Vec::new(), header_bytes: 0, numbers: Vec::new(), totals: Totals::default() }
     }
 
-    /// The lines from here on are of an export with this header, or of a file without one. Nothing waits.
+    /// Begins the lines of an export with this header, or of a file without one. No line may be waiting.
     pub(super) fn begin(&mut self, header: Option<&[u8]>) {
         debug_assert!(self.numbers.is_empty());
         self.body.clear();
@@ -147,16 +146,16 @@ impl UploadBatch {
         self.numbers.len() >= LINES_MAX || self.body.len() >= BYTES_MAX
     }
 
-    /// Posts what is there and leaves the batch empty; gives what was refused.
+    /// Posts the lines and leaves the batch empty. Gives the refused lines.
     ///
     /// # Errors
-    /// Where the service cannot be asked, or takes none of it.
+    /// Where the service cannot be reached, or refuses the whole batch.
     pub(super) fn post(&mut self, client: &ControlClient) -> Result<Vec<Refusal>, CliError> {
         if self.numbers.is_empty() {
             return Ok(Vec::new());
         }
         let mut refusals = Vec::new();
-        // How many lines the answers so far have covered, and where in the body the rest begins.
+        // The number of lines that the answers so far have covered, and the start of the rest in the body.
         let (mut told, mut start) = (0, self.header_bytes);
         loop {
             let answer = self.send(client, start)?;
@@ -173,7 +172,7 @@ impl UploadBatch {
                 refusals.push(refusal.ok_or_else(|| strange("it names a line that was not sent".to_owned()))?);
             }
             // An answer lists a bounded number of errors, and says nothing of the lines behind the last one
-            // listed. These are posted again: what was recorded already stays as it is.
+            // listed. These are posted again: lines that were recorded already change nothing.
             let Some(last) = last.filter(|_| told_errors < counts.listed()) else { break };
             for _ in u64::from(self.has_header())..last {
                 start += memchr::memchr(b'\n', &self.body[start..]).map_or(0, |end| end + 1);
@@ -185,7 +184,7 @@ impl UploadBatch {
         Ok(refusals)
     }
 
-    /// Posts the header and the lines from `start` on; where the answer is 429, later again.
+    /// Posts the header and the lines from `start` on; if the answer is 429, again later.
     fn send(&self, client: &ControlClient, start: usize) -> Result<Value, CliError> {
         let body = match start == self.header_bytes {
             true => Cow::Borrowed(&*self.body),

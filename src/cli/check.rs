@@ -9,14 +9,14 @@ use super::client::segment;
 use super::endpoint::Endpoint;
 use super::{CliError, Exit, one, tell};
 
-/// How long is waited for an answer: as long as the most patient plugin in the field waits.
+/// The longest wait for an answer: that of the most patient plugin in the field.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// How much longer a question that waits for a vote may take than it asked for: 35 s for `wait=25`, as in the samples.
+/// The further wait for a question that waits for a vote: 35 s in all for `wait=25`, as in the samples.
 const AFTER_WAIT: Duration = Duration::from_secs(10);
-/// What the interface document makes of a body that is no JSON object.
+/// The interface document's message for a body that is no JSON object.
 const INVALID: &str = "Réponse invalide";
 
-/// Asks, and says what was answered.
+/// Asks, and prints the answer.
 ///
 /// # Errors
 /// On a network failure, and on an answer that is no status.
@@ -36,7 +36,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     tell(options, &verdict.json.to_string(), &verdict.message, Exit::Success)?;
     verdict.exit.ok_or_else(|| {
         let word = verdict.json["error"].as_str().map(|word| format!(" ({word})")).unwrap_or_default();
-        // Errors of the public listener have all five fields; those of the other one have two.
+        // Errors of the public listener have all five fields; those of the control listener have two.
         let hint = match verdict.json["error"] == "not_found" && verdict.json["can_vote"].is_null() {
             true => {
                 "; is it the control interface? name the public listener by --url, by default http://127.0.0.1:8080"
@@ -51,9 +51,9 @@ fn timeout(wait: Option<u64>) -> Duration {
     wait.map_or(TIMEOUT, |seconds| Duration::from_secs(seconds) + AFTER_WAIT)
 }
 
-/// What an answer comes to.
+/// The verdict on an answer.
 struct CheckResult {
-    /// None for an answer that tells nothing of the address.
+    /// `None` for an answer that tells nothing of the address.
     exit: Option<Exit>,
     message: String,
     json: Value,

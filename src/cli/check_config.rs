@@ -1,5 +1,5 @@
-//! `vote-status serve --check-config`: whether all that the options name can be used, and what the service would do.
-//! Nothing is left changed. Whether an address is free and the store whole is not looked at: only using them would tell.
+//! `vote-status serve --check-config`: whether all that the options name can be used, and how the service would run.
+//! It leaves nothing changed. It does not check that an address is free or the store whole: only use would tell.
 
 use std::fs::{self, DirBuilder};
 use std::io::{self, ErrorKind};
@@ -12,10 +12,10 @@ use super::serve_options::{Keeping, ServeOptions};
 use super::{CliError, Exit, data_dir, exposure, say};
 use crate::net::listen::listener;
 
-/// Says whether the options are good, and the mode that they give.
+/// Checks the options, and prints the mode that they give.
 ///
 /// # Errors
-/// Where one of them cannot be used, or does not do what it says.
+/// Where one of them cannot be used, or has no effect.
 pub(super) fn run(options: &ServeOptions) -> Result<Exit, CliError> {
     let ServeOptions { config, key, .. } = options;
     if let Some(mistake) = &options.mistake {
@@ -67,8 +67,8 @@ fn mode(options: &ServeOptions, store: &str) -> String {
     }
 }
 
-/// Whether a directory can be written to or made. The first one that is missing is made and removed again: no
-/// permission tells that it can be.
+/// Checks that a directory can be written to or made. The function makes the first missing directory and removes it
+/// again: no permission tells that it can be made.
 fn look(data_dir: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| fs::metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let named = data_dir.ancestors().filter(|folder| !folder.as_os_str().is_empty());
@@ -76,7 +76,7 @@ fn look(data_dir: &Path) -> io::Result<()> {
         return Ok(accessat(CWD, data_dir, Access::WRITE_OK | Access::EXEC_OK, AtFlags::EACCESS)?);
     };
     match DirBuilder::new().mode(0o700).create(missing) {
-        // Where another process has put something there meanwhile, it stays.
+        // If another process has put something there meanwhile, it stays.
         Ok(()) => drop(fs::remove_dir(missing)),
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error),

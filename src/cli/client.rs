@@ -1,5 +1,5 @@
 //! A client of the control interface: a request out, its answer in. Knows HTTP and the key, not
-//! what is asked for.
+//! the meaning of requests.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,11 +14,11 @@ use super::endpoint::{CONTROL_REMEDY, Endpoint, agent_config};
 use super::{CliError, key, one};
 use crate::http::byte::is_unreserved;
 
-/// How long an answer may take to begin: that to a batch begins once all of it is durable.
+/// The longest wait for an answer to begin: that to a batch begins once all of it is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
-/// A service from which nothing comes for so long is lost.
+/// The longest silence of a service, after which it counts as lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
-/// Largest answer that is read whole.
+/// Largest answer that is read whole, in bytes.
 const ANSWER_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// The control interface of a running service.
@@ -26,11 +26,11 @@ pub(super) struct ControlClient {
     agent: Agent,
     site: Endpoint,
     key: Vec<u8>,
-    /// Where the key was found.
+    /// The source of the key.
     key_source: String,
 }
 
-/// What came back, whatever the status.
+/// An answer of the service, whatever the status.
 pub(super) struct HttpAnswer {
     /// The HTTP status.
     pub status: u16,
@@ -45,7 +45,7 @@ impl ControlClient {
     /// A client by the options of `connection`.
     ///
     /// # Errors
-    /// Where the address is none, or there is no key.
+    /// Where the address is invalid, or there is no key.
     pub(super) fn new(options: &ArgMatches) -> Result<Self, CliError> {
         let site = Endpoint::of_control(options)?;
         let data_dir = one::<PathBuf>(options, "data-dir")?;
@@ -92,7 +92,7 @@ impl ControlClient {
     /// `GET path`, with the body of the answer as a stream.
     ///
     /// # Errors
-    /// Where there is no answer with status 200, or it does not say where it ends: then a stream that was cut
+    /// Where there is no answer with status 200, or the answer does not tell its end: then a stream that was cut
     /// would look whole.
     pub(super) fn stream(&self, path: &str) -> Result<BodyReader<'static>, CliError> {
         let response = self.agent.run(self.request(Method::GET, path)?).map_err(|error| self.failure(&error))?;
@@ -106,7 +106,7 @@ impl ControlClient {
         Ok(response.into_body().into_reader())
     }
 
-    /// Where the interface is.
+    /// The address of the interface.
     pub(super) fn url(&self) -> &str {
         self.site.name()
     }
@@ -150,7 +150,7 @@ impl ControlClient {
 }
 
 impl HttpAnswer {
-    /// The member of this name, where it is a string.
+    /// The member of this name, if it is a string, and else an empty text.
     pub(super) fn text(&self, name: &str) -> &str {
         self.body[name].as_str().unwrap_or_default()
     }
@@ -164,7 +164,7 @@ impl HttpAnswer {
     /// The answer, if its status is one of `expected`.
     ///
     /// # Errors
-    /// What the service says instead.
+    /// The service's refusal.
     pub(super) fn expect(self, expected: &[u16]) -> Result<Self, CliError> {
         if expected.contains(&self.status) { Ok(self) } else { Err(self.refusal()) }
     }

@@ -1,4 +1,4 @@
-//! `vote-status cluster …`: what is done to a shared store by hand.
+//! `vote-status cluster …`: an operator's commands for a shared store.
 
 use clap::ArgMatches;
 
@@ -7,10 +7,10 @@ use crate::cluster::{admin, preflight};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
 
-/// Does what was asked of the store.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// Where the store or the node cannot be asked, or refuses.
+/// Where the store or the node cannot be reached, or refuses.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     match options.subcommand() {
         Some(("init", options)) => init(options),
@@ -19,7 +19,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
 }
 
-/// Gives an empty store its id. Run again it changes nothing, so a script may run it each time.
+/// Gives an empty store its id. A second run changes nothing, so a script may run it each time.
 fn init(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let minutes = u64::from(one::<Cooldown>(options, "cooldown-minutes")?.minutes());

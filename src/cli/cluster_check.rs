@@ -1,4 +1,4 @@
-//! `vote-status cluster check`: whether a node holds what the store holds, while both go on.
+//! `vote-status cluster check`: whether a node and the store hold the same, while both go on.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -19,20 +19,20 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownTable, Cooling, SHARDS};
 use crate::vote::time::UnixSeconds;
 
-/// The clocks of the node and of this machine may differ by a second, and a vote may end in that second: so the
-/// digests are compared several times, and only what differs each time counts.
+/// Comparisons of the digests before they count as different. The clocks of the node and of this machine may differ
+/// by a second, and a vote may end in that second. Only lasting differences count.
 const TRIES: usize = 3;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(1_100);
-/// Differences that are told one by one.
+/// The most differences that are listed.
 const DIFFERENCES_MAX: usize = 10;
-/// Votes that end within so many seconds are left out: one of the two may have dropped them already.
+/// Votes that end within this time are left out, in seconds: one of the two may have dropped them already.
 const ENDING_S: u32 = 10;
 
-/// Compares, and says what it comes to.
+/// Compares, and prints the verdict.
 ///
 /// # Errors
-/// Where one of the two cannot be asked.
+/// Where one of the two cannot be reached.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let client = ControlClient::new(options)?;
@@ -69,12 +69,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Negative)
 }
 
-/// Something that the one holds and the other does not, or not so.
+/// A server or a vote that only one of the two holds, or that they hold differently.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
-    /// A server; whether each holds it, and whether by the same token. The tokens are not told.
+    /// A server; whether each holds it. If both do, the tokens differ, which are not told.
     Server { server: u32, node: bool, store: bool },
-    /// A vote, and when each says that it was cast.
+    /// A vote, and its time of casting by each side.
     Vote { server: u32, address: VoterAddress, node: Option<u32>, store: Option<u32> },
 }
 
@@ -95,7 +95,7 @@ impl fmt::Display for Difference {
     }
 }
 
-/// What differs between what the node exports and the store at the end of that.
+/// The differences between the node's export and the store at the end of the export.
 fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<Difference>, CliError> {
     let mut servers: BTreeMap<ServerId, Token> = BTreeMap::new();
     let mut votes = mirror.votes().view().shadow();
@@ -116,7 +116,7 @@ fn differences(client: &ControlClient, mirror: &mut Mirror) -> Result<BTreeSet<D
     let mut found = BTreeSet::new();
     compare_servers(&servers, mirror, &mut found);
     let (store, mut shard) = (mirror.votes(), Vec::new());
-    // Once from each side: a vote that only one of the two has is found from that side alone.
+    // Once from each side: a vote that only one of the two holds is found from that side alone.
     for (own, other) in [(&votes, store), (store, &votes)] {
         for index in 0..SHARDS {
             shard.clear();

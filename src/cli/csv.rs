@@ -1,5 +1,5 @@
 //! CSV with a header line into the interface's JSON lines, as RFC 4180 says. Knows the names of the columns, not
-//! what may stand in them: that is the service's to judge.
+//! their values: the service judges these.
 
 use csv_core::{ReadRecordResult, Reader, ReaderBuilder, Terminator};
 use serde_json::{Map, Value};
@@ -8,18 +8,18 @@ use super::votes::instant;
 use crate::json::echo;
 use crate::limits::ECHO_BYTES_MAX;
 
-/// The columns that are known; what a column is called is what the interface calls it.
+/// The columns that are known, by the names of the interface.
 const COLUMNS: [&str; 4] = ["server_id", "token", "ip", "voted_at"];
-/// What may stand between columns, the usual one first.
+/// The separators of columns, the usual one first.
 const SEPARATORS: [u8; 3] = [b',', b';', b'\t'];
-/// Longest record, in bytes. A text of a column that is left out may be long.
+/// Longest record, in bytes. An ignored column may hold a long text.
 pub(super) const RECORD_BYTES_MAX: usize = 1024 * 1024;
-/// How many bytes of a column's name an error repeats: the known names and the remedy have to fit behind it.
+/// The most bytes of a column's name that an error repeats: the known names and the remedy have to fit behind it.
 const NAME_ECHO_BYTES_MAX: usize = 64;
-/// What databases write for a value that is not known.
+/// The texts that databases write for an unknown value.
 const NULLS: [&str; 2] = ["NULL", "\\N"];
 
-/// Why a record without a certain end is not taken.
+/// The reason to refuse a record without a certain end.
 pub(super) const OVERLONG: &str = "the record is longer than a MiB: is a quote not closed?";
 /// See [`is_escaped`].
 const ESCAPED: &str = "a backslash stands before a quote or a line's end: write the file as RFC 4180 says, or leave that column out of it";
@@ -27,20 +27,20 @@ const ESCAPED: &str = "a backslash stands before a quote or a line's end: write 
 const MISPLACED: &str =
     "a quote stands where RFC 4180 has none: quote the field and double the quote, or leave that column out of it";
 
-/// Why a record gives no object.
+/// The reason why a record gives no object.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum RecordFault {
     /// The record is wrong. The next one may be right.
     Refused(String),
-    /// Where records begin and end is no longer certain. A text that a player wrote could pass for a vote, so
-    /// nothing is read from here on.
+    /// The bounds of records are no longer certain. A player's text could pass for a vote, so nothing is read from
+    /// here on.
     Lost(String),
 }
 
 /// The records behind a header line, put together from the file's lines.
 pub(super) struct CsvReader {
     separator: u8,
-    /// None for a column that is to be ignored.
+    /// `None` for an ignored column.
     columns: Vec<Option<&'static str>>,
     parser: Reader,
     /// The lines of the record at hand, each with its end. At most `RECORD_BYTES_MAX` and one line.
@@ -49,20 +49,20 @@ pub(super) struct CsvReader {
     is_open: bool,
     /// The record's fields, one behind the other.
     fields: Vec<u8>,
-    /// Where each field ends in `fields`.
+    /// The end of each field in `fields`.
     ends: Vec<usize>,
 }
 
 impl CsvReader {
-    /// Reads the header line, in which the columns `ignored` may stand as well. The advice for a strange column
+    /// Reads the header line, which may have the columns `ignored` as well. The advice for an unknown column
     /// depends on whether the file may hold votes.
     ///
     /// # Errors
-    /// Why it is none. A column that is not known is refused: if a misspelt `token` were left out, servers
-    /// would be listed with tokens that nobody knows.
+    /// The reason why it is no header. An unknown column is refused: if a misspelt `token` were left out,
+    /// servers would be listed with tokens that nobody knows.
     pub(super) fn new(line: &[u8], ignored: &[String], may_hold_votes: bool) -> Result<Self, String> {
         let separator = SEPARATORS.into_iter().find(|separator| line.contains(separator)).unwrap_or(b',');
-        // A line feed alone ends a record: a carriage return may stand in a text that is not quoted.
+        // Only a line feed ends a record: a text without quotes may contain a carriage return.
         let parser = ReaderBuilder::new().delimiter(separator).terminator(Terminator::Any(b'\n')).build();
         let record = [line, b"\n"].concat();
         let (columns, fields, ends) = (Vec::new(), Vec::new(), Vec::new());
@@ -91,7 +91,7 @@ impl CsvReader {
         if columns.iter().all(Option::is_none) {
             return Err(format!("neither a JSON object nor a CSV header: {name:?} is none of {known}"));
         }
-        // A column of an unknown name may be the vote's address or time, unless these are there.
+        // An unknown column may be the vote's address or time, unless the header has these.
         let is_whole = !may_hold_votes || ["ip", "voted_at"].iter().all(|name| columns.contains(&Some(*name)));
         Err(match is_whole {
             true => {
@@ -110,10 +110,10 @@ impl CsvReader {
         self.record.is_empty()
     }
 
-    /// Takes a line without its end: the record as a JSON object where the line ends it, or `None` where it goes on.
+    /// Takes a line without its end. Gives the record as a JSON object if the line ends it, or `None` if it goes on.
     ///
     /// # Errors
-    /// Why there is no object.
+    /// The reason why there is no object.
     pub(super) fn object(&mut self, line: &[u8]) -> Result<Option<Vec<u8>>, RecordFault> {
         self.record.extend_from_slice(line);
         self.record.push(b'\n');
@@ -123,8 +123,8 @@ impl CsvReader {
         if is_escaped(line) {
             return Err(RecordFault::Lost(ESCAPED.to_owned()));
         }
-        // Where each quote has its second one, the last of them is closed. Tabs come from programs that write a
-        // quote as it is, so behind such a header a record is one line.
+        // If the number of quotes is even, the last one is closed. Tabs come from programs that write a quote as
+        // it is, so behind such a header a record is one line.
         self.is_open ^= self.separator != b'\t' && memchr::memchr_iter(b'"', line).count() % 2 == 1;
         if self.is_open {
             return Ok(None);
@@ -149,15 +149,15 @@ impl CsvReader {
         if is_split { Ok(()) } else { Err(MISPLACED.to_owned()) }
     }
 
-    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes anywhere, and what
-    /// it makes of them may not be what was meant.
+    /// Whether the fields, written as RFC 4180 says, are the record. The parser takes quotes anywhere, and may
+    /// misread those in a wrong place.
     fn is_written_so(&self) -> bool {
         if !self.record.contains(&b'"') {
             return true;
         }
         let mut written = Vec::with_capacity(self.record.len());
         for field in self.fields() {
-            // As long as both are the same, this field begins here.
+            // As long as both are equal, this field begins here in the record.
             if self.record.get(written.len()) == Some(&b'"') {
                 written.push(b'"');
                 for piece in field.split_inclusive(|byte| *byte == b'"') {
@@ -186,7 +186,7 @@ impl CsvReader {
             let Some(column) = *column else { continue };
             let value = std::str::from_utf8(value).map_err(|_| format!("{column} is not UTF-8"))?.trim();
             match column {
-                // A vote names its server by number or by token: the empty field is the one not used.
+                // A vote names its server by number or by token: the other field is empty.
                 "server_id" | "token" if value.is_empty() && is_of_votes => {}
                 "token" if value.is_empty() || NULLS.contains(&value) => {
                     return Err(format!(
@@ -204,8 +204,8 @@ impl CsvReader {
     }
 }
 
-/// Whether a backslash makes a quote or the line's end a part of a text, as MySQL's `INTO OUTFILE` means it. RFC 4180
-/// knows no such thing, and would end the text there.
+/// Whether a backslash makes a quote or the line's end a part of a text, as in MySQL's `INTO OUTFILE`. RFC 4180 has no
+/// such escape: the text would end there.
 fn is_escaped(line: &[u8]) -> bool {
     let is_escape = |at: usize| line[..at].iter().rev().take_while(|byte| **byte == b'\\').count() % 2 == 1;
     is_escape(line.len()) || memchr::memchr_iter(b'"', line).any(is_escape)
@@ -220,7 +220,7 @@ mod tests {
         CsvReader::new(header.as_bytes(), &ignored, true).unwrap_or_else(|error| panic!("{header}: {error}"))
     }
 
-    /// What the last of these lines gives; those before it end no record.
+    /// The result of the last of these lines; those before it end no record.
     fn object(header: &str, lines: &[u8]) -> Result<Option<String>, RecordFault> {
         let mut reader = reader(header);
         let mut last = Ok(None);
@@ -273,7 +273,7 @@ mod tests {
             ("name,server_id", "\"a\\\"b\",28", lost(ESCAPED)),
             ("server_id,name", "28,a\\", lost(ESCAPED)),
             ("server_id\tname", "28\ta\\", lost(ESCAPED)),
-            // Where a quote may be written as it is, a text of two lines cannot be told from two records.
+            // If a quote may be written as it is, a text of two lines cannot be told from two records.
             ("name\tserver_id", "\"a\t28", lost(MISPLACED)),
             ("name\tserver_id", "\"Best\" server\t28", lost(MISPLACED)),
         ] {
@@ -287,8 +287,8 @@ mod tests {
         assert_eq!(reader.object(&line), Err(RecordFault::Lost(OVERLONG.to_owned())));
     }
 
-    /// Regression: a table's NULL, as `mysql --batch` writes it, was taken as the token NULL, and an empty one
-    /// as none, so that a token was made that nobody was told.
+    /// Regression: a table's NULL, as `mysql --batch` writes it, was taken as the token NULL. An empty field was
+    /// taken as no token, so the service made one that nobody was told.
     #[test]
     fn what_a_database_writes_for_no_token_is_none() {
         for line in ["43\tNULL", "43\t\\N", "43\t", "43\t  "] {
@@ -319,7 +319,7 @@ mod tests {
             assert_eq!(error(line.as_bytes()), expected, "{line}");
         }
         assert!(error(b"server_id,").contains("\"\" is none of"));
-        // Regression: the hint was to leave out the column that holds the time of the votes.
+        // Regression: the hint told to leave out the column with the time of the votes.
         for line in [&b"server_id,ip,created_at"[..], b"server_id,voted_at,address", b"server_id,user_ip,created_at"] {
             let error = error_in(true, line);
             assert!(error.contains("rename the columns that hold the address and the time"), "{error}");

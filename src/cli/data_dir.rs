@@ -13,7 +13,7 @@ use crate::store::directory::DataDirectory;
 #[cfg(feature = "redis")]
 use crate::store::embedded::{STORE_FILE, has_live_vote};
 
-/// Refuses the directory of the other kind of store: its votes would be forgotten without a word.
+/// Refuses the directory of the other kind of store: the service would silently ignore its votes.
 ///
 /// # Errors
 /// With the way to the store that is meant.
@@ -43,7 +43,7 @@ fn refuse_own_votes(data_dir: &Path) -> Result<(), CliError> {
         }
     };
     let disk = DataDirectory::at(data_dir);
-    // The library panics on some files that are no store. Such a file holds no votes that anybody could ask for.
+    // redb panics on some files that are no store. Such a file holds no votes that could be read.
     if quietly(|| has_live_vote(&*disk, reading)) != Some(true) {
         return Ok(());
     }
@@ -53,8 +53,8 @@ fn refuse_own_votes(data_dir: &Path) -> Result<(), CliError> {
     )))
 }
 
-/// Runs `work` without the usual report of a panic: a damaged file makes the library panic, and what comes of it is told
-/// in one line.
+/// Runs `work` without the usual report of a panic: a damaged file makes redb panic, and the caller reports the error in
+/// one line.
 pub(super) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

@@ -1,4 +1,4 @@
-//! `serve --demo`: a state to try, and what to try with it.
+//! `serve --demo`: a state to try, and the commands to try with it.
 
 use std::net::{Ipv6Addr, SocketAddr};
 
@@ -19,7 +19,7 @@ pub(super) fn seed() -> Vec<Command> {
     vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
 }
 
-/// Says on standard error what to call.
+/// Prints commands to try on standard error.
 pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
     let find = |wanted| announced.iter().find(|(_, role)| *role == wanted).map(|(address, _)| reachable(address));
     let (Some(public), Some(control)) = (find(Role::Public), find(Role::Control)) else { return };
@@ -36,7 +36,7 @@ pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
     }
 }
 
-/// How curl on this machine is told an address.
+/// An address as curl on this machine takes it.
 fn reachable(address: &ListenAddress) -> String {
     match address {
         ListenAddress::Unix(path) => format!("--unix-socket '{}' http://localhost", path.display()),

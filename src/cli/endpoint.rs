@@ -1,5 +1,5 @@
-//! Where a service is, as the subcommands are told: an `http` address, or the path of a Unix
-//! socket behind `unix:`. Knows how to reach it and what to say where that fails, not what is asked.
+//! The address of a service in the options of subcommands: an `http` address, or the path of a Unix
+//! socket behind `unix:`. Knows how to reach the service and how to report a failure, not the requests.
 
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -18,19 +18,19 @@ use ureq::{Agent, Error};
 
 use super::{CliError, one};
 
-/// How long is waited for a connection.
+/// The longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest body that [`Endpoint::get`] reads. No answer of the service to it comes near.
+/// Largest body that [`Endpoint::get`] reads, in bytes. No answer of the service to it comes near.
 const ANSWER_BYTES_MAX: u64 = 1024 * 1024;
 
-/// What to do where nobody listens at the control interface.
+/// The remedy if nothing listens at the control interface.
 pub(super) const CONTROL_REMEDY: &str = "start `vote-status serve`, or name its control interface by --control-url";
 
 /// A service that can be asked.
 pub(super) struct Endpoint {
-    /// As it was given, without its trailing slash.
+    /// The address as given, without its trailing slash.
     name: String,
-    /// What is put before every path.
+    /// The part before every path.
     base: String,
     socket: Option<PathBuf>,
     /// The authorities that an `https` address is checked against.
@@ -42,7 +42,7 @@ impl Endpoint {
     /// The control interface that the options name.
     ///
     /// # Errors
-    /// As [`Self::parse`], and where the file of `--control-ca` is of no use.
+    /// As [`Self::parse`], and where the file of `--control-ca` cannot be used.
     pub(super) fn of_control(options: &ArgMatches) -> Result<Self, CliError> {
         let site = Self::parse(&one::<String>(options, "control-url")?, "--control-url")?;
         let Some(path) = options.get_one::<PathBuf>("control-ca") else { return Ok(site) };
@@ -52,10 +52,10 @@ impl Endpoint {
         Err(CliError::new(format_args!("--control-ca {}: it needs a build with the cargo feature tls", path.display())))
     }
 
-    /// Checks the form of an address; nothing is asked yet. `option` is where it was given, for the error.
+    /// Checks the form of an address, without a request. `option` is the address's option, for the error.
     ///
     /// # Errors
-    /// Where it is none, or needs what was not built in.
+    /// Where it is no address, or needs a feature that is not built in.
     pub(super) fn parse(text: &str, option: &str) -> Result<Self, CliError> {
         let fail = |why: &str| Err(CliError::new(format_args!("{option} {text}: {why}")));
         match text.strip_prefix("unix:") {
@@ -92,7 +92,7 @@ impl Endpoint {
         }
     }
 
-    /// What to call it.
+    /// Its name in messages.
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -102,7 +102,7 @@ impl Endpoint {
         format!("{}{path}", self.base)
     }
 
-    /// What asks it.
+    /// The HTTP client for it.
     pub(super) fn agent(&self, config: ConfigBuilder<AgentScope>) -> Agent {
         #[cfg(feature = "tls")]
         let config = config.tls_config(TlsConfig::builder().root_certs(self.authorities.clone()).build());
@@ -113,8 +113,8 @@ impl Endpoint {
         }
     }
 
-    /// Status and body of the answer to `GET path`, for which the client waits so long at most. A body that is too long is
-    /// told as an empty one: neither is an answer of the service, and the network has not failed. `remedy` is as with
+    /// Status and body of the answer to `GET path`, for which the client waits `timeout` at most. A body that is too long
+    /// counts as empty: neither is an answer of the service, and the network has not failed. `remedy` is as with
     /// [`Self::failure`].
     ///
     /// # Errors
@@ -130,7 +130,7 @@ impl Endpoint {
         }
     }
 
-    /// Why there is no answer, in one line. `remedy` is what to do where nobody listens.
+    /// The reason for no answer, in one line. `remedy` is the advice if nothing listens.
     pub(super) fn failure(&self, error: &Error, remedy: &str) -> CliError {
         let name = &self.name;
         match error {
@@ -163,8 +163,8 @@ fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {
     error.kind() == ErrorKind::ConnectionRefused || (is_file && error.kind() == ErrorKind::NotFound)
 }
 
-/// A configuration in which an error status is an answer like any other. Neither redirects nor the environment's
-/// proxy are followed, because the key may go to the address that was named and to no other.
+/// A configuration in which an error status is an answer like any other. The client follows neither redirects nor the
+/// environment's proxy: the key may go only to the named address.
 pub(super) fn agent_config() -> ConfigBuilder<AgentScope> {
     let user_agent = concat!("vote-status/", env!("CARGO_PKG_VERSION"));
     Agent::config_builder()
@@ -221,7 +221,7 @@ impl Transport for UnixTransport {
         Ok(read > 0)
     }
 
-    /// Never, so that each request has a connection of its own: that is cheap here, and a kept one may be
+    /// Never, so that each request gets a connection of its own: that is cheap here, and a kept one may be
     /// closing.
     fn is_open(&mut self) -> bool {
         false

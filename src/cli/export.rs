@@ -1,4 +1,4 @@
-//! `vote-status export`: everything into a file, whole or not at all, or through to where it goes on.
+//! `vote-status export`: everything into a file, whole or not at all, or as a stream into a pipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write, stderr, stdout};
@@ -18,13 +18,13 @@ use super::{CliError, Exit, note, one, unwritable};
 use crate::whole_file::WholeFile;
 
 const BUFFER_BYTES: usize = 64 * 1024;
-/// How a file of the store's library begins.
+/// The first bytes of a file of the store's library.
 const STORE_BEGINS: &[u8] = b"redb";
 
-/// Streams the export to where it was asked for.
+/// Streams the export to the target of the options.
 ///
 /// # Errors
-/// Where the service cannot be asked, the stream is cut, or the file cannot be written. There is
+/// Where the service cannot be reached, the stream is cut, or the file cannot be written. There is
 /// no file then, or the one that was there before.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let path = one::<PathBuf>(options, "file")?;
@@ -45,7 +45,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The path of the regular file that `path` means, without links; it may be a new one. None for anything else.
+/// The path of the regular file that `path` means, without links; the file may be new. `None` for anything else.
 fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(there) if there.is_file() && is_store(path)? => {
@@ -53,13 +53,13 @@ fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
         }
         Ok(there) if there.is_file() => fs::canonicalize(path).map(Some),
         Ok(_) => Ok(None),
-        // A link that leads nowhere is a mistake, and no new file.
+        // A link that leads nowhere is a mistake: no new file is made there.
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Some(path.to_owned())),
         Err(error) => Err(error),
     }
 }
 
-/// Whether the file begins as a store's does. An export in its place would be the end of its name under a running service.
+/// Whether the file begins as a store's does. An export in its place would take the name of a running service's store.
 fn is_store(path: &Path) -> io::Result<bool> {
     let mut begins = Vec::new();
     File::open(path)?.take(STORE_BEGINS.len() as u64).read_to_end(&mut begins)?;
@@ -67,22 +67,22 @@ fn is_store(path: &Path) -> io::Result<bool> {
 }
 
 /// Whether standard output was closed when the process began. The standard library opens `/dev/null` in its place, for
-/// reading as well, and everything would be lost without a word.
+/// reading as well, and the export would be lost without an error.
 fn is_closed_from_the_start() -> io::Result<bool> {
     let out = stdout();
     let is_null = fstat(&out)?.st_rdev == fs::metadata("/dev/null")?.rdev();
     Ok(is_null && fcntl_getfl(&out)?.contains(OFlags::RDWR))
 }
 
-/// Exports into a file, and removes what there is of it where a signal or a failure ends that.
+/// Exports into a file, and removes its part if a signal or a failure ends the export.
 fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), CliError> {
     let fail = |error| unwritable(path, &error);
-    // Before there is a file: otherwise a signal would leave it behind.
+    // Before the file is made: otherwise a signal would leave it behind.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(fail)?;
-    // Two exports into one file have a name each: the last one that is whole stays.
+    // Two exports into one file have a temporary name each: the last one that is whole stays.
     let whole = WholeFile::create(target, &format!(".{}.partial", process::id())).map_err(fail)?;
     let mut out = whole.writer().map_err(fail)?;
-    // What became of the copy; `None` where a signal came first.
+    // The result of the copy; `None` if a signal came first.
     let (ended, received) = channel();
     let (stopped, name) = (ended.clone(), path.to_owned());
     // Both threads end with the process. The copy may wait for the service when the signal comes.
@@ -105,7 +105,7 @@ fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), Cl
     }
 }
 
-/// Copies the export to its end; how many lines that were.
+/// Copies the export to its end. Gives the number of lines.
 fn copy(client: &ControlClient, out: &mut impl Write, path: &Path) -> Result<u64, CliError> {
     let mut stream = client.stream("/v1/export")?;
     let mut progress = Progress::new(None);

@@ -13,7 +13,7 @@ use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::table::Pair;
 
-/// Something that a node holds.
+/// A server or a vote that a node holds.
 pub(super) enum Held {
     /// A server and its token.
     Server(ServerId, Token),
@@ -21,10 +21,10 @@ pub(super) enum Held {
     Vote(StoredVote),
 }
 
-/// Everything that a node holds: its servers, then its votes. `visit` gets each with the bytes that were read until then.
+/// Reads everything that a node holds: its servers, then its votes. `visit` gets each with the bytes that were read so far.
 ///
 /// # Errors
-/// Where it cannot be asked, the stream is cut, or `visit` wants no more.
+/// Where the node cannot be reached, the stream is cut, or `visit` fails.
 pub(super) fn read(
     client: &ControlClient,
     mut visit: impl FnMut(Held, u64) -> Result<(), CliError>,
@@ -40,7 +40,7 @@ pub(super) fn read(
             continue;
         }
         if export_header::is_header(text) {
-            // Its settings are those of the node, which `node_client` tells.
+            // The settings are those of the node, which `node_client` gives.
             export_header::read(text).map_err(|invalid| CliError::new(format_args!("{url}: {}", invalid.message)))?;
             continue;
         }

@@ -1,5 +1,5 @@
-//! Every warning of what others may read, guess or reach: the control key, its file and listener, the data directory,
-//! and a store's password.
+//! The warnings of things that others may read, guess or reach: the control key, its file and listener, the data
+//! directory, and a store's password.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr};
@@ -11,16 +11,16 @@ use rustix::process::geteuid;
 use super::key;
 use crate::net::listen::address::ListenAddress;
 
-/// A shorter key may be guessed by a client that asks long enough.
+/// The least length of a key, in bytes: a client that tries long enough may guess a shorter one.
 const KEY_BYTES_MIN: usize = 16;
 
-/// The bits of a mode by which others read a key.
+/// The mode bits that let others read a key.
 const KEY_IS_READ: u32 = 0o044;
-/// The bits by which others read what is in a data directory: a group that may list a folder cannot read its files by
-/// that.
+/// The mode bits that let others read the files of a data directory. A group that may list the folder cannot read its
+/// files by that.
 const DATA_IS_READ: u32 = 0o004;
 
-/// Warns of a key file, where there is one, and of a data directory that others may read or write.
+/// Warns of a key file, if there is one, and of a data directory that others may read or write.
 pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
     if let Some(path) = key_file
         && let Some(why) = found(path, KEY_IS_READ)
@@ -36,7 +36,7 @@ pub(super) fn warn(key_file: Option<&Path>, data_dir: &Path) {
     }
 }
 
-/// Warns of a control key that may be guessed, and where the data directory holds another key, which is refused.
+/// Warns of a control key that can be guessed, and of another key in the data directory, which is refused.
 pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
     if key.len() < KEY_BYTES_MIN {
         let bytes = key.len();
@@ -56,7 +56,7 @@ pub(super) fn warn_of_key(key: &[u8], data_dir: Option<&Path>) {
     }
 }
 
-/// Warns of a control listener that others than this machine and its own network may reach.
+/// Warns of a control listener that clients outside this machine and its network may reach.
 pub(super) fn warn_of_control(address: &ListenAddress) {
     if let ListenAddress::Tcp(socket) = address
         && is_public(socket.ip())
@@ -73,7 +73,7 @@ pub(super) fn warn_of_store_password() {
     log::warn!("--store holds a password, which everybody on this machine sees in ps: use --store-password-file");
 }
 
-/// Whether others than this machine and its own network may reach an address. `0.0.0.0` and `::` stand for all
+/// Whether clients outside this machine and its network may reach an address. `0.0.0.0` and `::` stand for all
 /// addresses of the machine, so they are public.
 fn is_public(ip: IpAddr) -> bool {
     match ip.to_canonical() {
@@ -91,7 +91,7 @@ fn found(path: &Path, is_read: u32) -> Option<String> {
     exposure(there.mode(), there.uid(), geteuid().as_raw(), is_read)
 }
 
-/// What others than `own` may do that they should not with a thing of this mode and owner, if anything.
+/// The exposure of a file or folder with this mode and owner to users other than `own`, if there is one.
 fn exposure(mode: u32, owner: u32, own: u32, is_read: u32) -> Option<String> {
     if owner != own && owner != 0 {
         return Some(format!("belongs to another user (uid {owner})"));

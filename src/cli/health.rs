@@ -1,5 +1,5 @@
-//! `vote-status health`: whether the service is ready, for what supervises it (a container's health
-//! check, a script). Knows `/readyz` of the control interface; wants no key.
+//! `vote-status health`: whether the service is ready, for its supervisor (a container's health
+//! check, a script). Knows `/readyz` of the control interface; needs no key.
 
 use std::time::Duration;
 
@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::endpoint::{CONTROL_REMEDY, Endpoint};
 use super::{CliError, Exit, tell};
 
-/// How long an answer may take: less than the 30 s that a container's health check waits by default.
+/// The longest wait for an answer: less than the 30 s that a container's health check waits by default.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Asks, and says what was answered.
+/// Asks, and prints the answer.
 ///
 /// # Errors
-/// Where nothing answers, or something else than the control interface.
+/// Where nothing answers, or another service than the control interface.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let site = Endpoint::of_control(options)?;
     let (status, body) = site.get("/readyz", TIMEOUT, CONTROL_REMEDY)?;
@@ -29,7 +29,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     tell(options, &text, &line, exit)
 }
 
-/// None for what is no answer of `/readyz`.
+/// `None` if this is no answer of `/readyz`.
 fn judge(status: u16, text: &str) -> Option<(Exit, String)> {
     let body = serde_json::from_str::<Value>(text).ok()?;
     let message = body["message"].as_str();

@@ -1,4 +1,4 @@
-//! What is told of environment variables: those that look like ours and are none, and those that hold a wrong value.
+//! Hints about environment variables: those that look like ours and are none, and those that hold a wrong value.
 
 use std::env;
 use std::ffi::OsString;
@@ -7,7 +7,7 @@ use clap::{Arg, Command};
 
 use super::args::command;
 
-/// Variables that are no option's.
+/// Variables that belong to no option.
 const VARIABLES: [&str; 5] = [
     super::key::VARIABLE,
     "VOTE_STATUS_STORE_USER",
@@ -27,8 +27,8 @@ pub(super) fn unknown_variables() -> Vec<String> {
     set.filter(|name| name.starts_with(PREFIX) && !name.starts_with(PREFIX_OF_TESTS) && !known.contains(name)).collect()
 }
 
-/// The text with the name of the environment variable in place of each option that was not typed and has its value
-/// from there.
+/// The text with the environment variable's name in place of each option that has its value from there and was not
+/// typed.
 pub(super) fn in_variables(text: &str, arguments: &[OsString]) -> String {
     let typed = |option: &str| {
         let is_it =
@@ -57,7 +57,7 @@ fn replaced(text: &str, option: &str, variable: &str) -> String {
     replaced
 }
 
-/// Every option of any subcommand that has an environment variable, with that.
+/// Every option of any subcommand that has an environment variable, with the variable.
 fn options() -> Vec<(String, String)> {
     fn gather(command: &Command, all: &mut Vec<(String, String)>) {
         let named = |arg: &Arg| Some((format!("--{}", arg.get_long()?), arg.get_env()?.to_str()?.to_owned()));

@@ -26,12 +26,12 @@ const BUFFER_BYTES: usize = 256 * 1024;
 /// Imports the files that the options name.
 ///
 /// # Errors
-/// Where a file cannot be read, or the service cannot be asked. What was taken until then stays,
-/// and taking it again changes nothing.
+/// Where a file cannot be read, or the service cannot be reached. Lines taken until then stay,
+/// and taking them again changes nothing.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let sources = sources(options)?;
     let client = ControlClient::new(options)?;
-    // So that a wrong address or key is told before any file is read.
+    // This tells a wrong address or key before any file is read.
     client.get("/v1/servers?limit=1")?.expect(&[200])?;
     let refused = RefusalLog::new(options.get_one::<PathBuf>("refused"), &sources)?;
     let [replaces, accepts] = ["replace-tokens", "accept-settings"].map(|flag| u8::from(options.get_flag(flag)));
@@ -68,13 +68,13 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// How far a file was taken.
 enum TakenFile {
     Whole,
-    /// It is empty, or of the wrong kind, as the text says.
+    /// The file is empty, or of the wrong kind, as the text says.
     Nothing(String),
     /// The lines up to the fault.
     Part(CliError),
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum FileContent {
     Servers,
@@ -87,7 +87,7 @@ struct ImportSource {
     content: FileContent,
 }
 
-/// Servers first: votes are for servers that are listed.
+/// Servers first: votes need listed servers.
 fn sources(options: &ArgMatches) -> Result<Vec<ImportSource>, CliError> {
     let named = [("servers", FileContent::Servers), ("votes", FileContent::Votes), ("file", FileContent::Both)];
     let source = |(name, content)| {
@@ -109,7 +109,7 @@ impl ImportSource {
         if self.is_stdin() { "standard input".to_owned() } else { self.path.display().to_string() }
     }
 
-    /// How long it is, where that can be known.
+    /// The size of the file in bytes, if it is known.
     fn bytes(&self) -> Option<u64> {
         self.path.metadata().ok().filter(|metadata| metadata.is_file() && !self.is_stdin()).map(|file| file.len())
     }
@@ -127,7 +127,7 @@ impl ImportSource {
     }
 }
 
-/// How the lines of a file are to be read, by its first line that is not blank.
+/// The format of a file's lines, by its first line that is not blank.
 enum FileFormat {
     Json,
     Csv(Box<CsvReader>),
@@ -153,7 +153,7 @@ impl FileFormat {
         }
     }
 
-    /// The JSON object that a line is, or that it ends; `None` where it goes on. A line without its text is too long.
+    /// The JSON object that a line is or ends; `None` if the record goes on. A line without its text is too long.
     fn object<'a>(&mut self, text: Option<&'a [u8]>) -> Result<Option<Cow<'a, [u8]>>, RecordFault> {
         let object = match (self, text) {
             (Self::Json, text) => Cow::Borrowed(text.ok_or_else(overlong).map_err(RecordFault::Refused)?),
@@ -176,12 +176,12 @@ struct Import {
     progress: Progress,
     /// Bytes of the files that are done.
     bytes_before: u64,
-    /// Columns that are to be left out.
+    /// Columns to ignore.
     ignored: Vec<String>,
     refused: RefusalLog,
     /// Servers on their way that come without a token.
     tokenless: Vec<u64>,
-    /// Servers that were not listed and came without a token, with what the service made for them.
+    /// Servers that were not listed and came without a token, with the token that the service made.
     generated: Vec<(u64, String)>,
     servers: UploadBatch,
     votes: UploadBatch,
@@ -284,13 +284,13 @@ impl Import {
         Ok(if is_whole { TakenFile::Whole } else { lost(first, "a quote is never closed") })
     }
 
-    /// The lines from here on are of an export with this header, or of a file without one.
+    /// Begins the lines of an export with this header, or of a file without one.
     fn begin(&mut self, header: Option<&[u8]>) {
         self.servers.begin(header);
         self.votes.begin(header);
     }
 
-    /// Says that nobody can tell with which settings a file was made.
+    /// Warns that the settings by which a file was made are unknown.
     fn warn_of_no_header(&self, source: &ImportSource) {
         self.progress.clear();
         let name = source.name();
@@ -299,7 +299,7 @@ impl Import {
         ));
     }
 
-    /// Adds a line to its batch; true when it is time to post.
+    /// Adds a line to its batch; true if it is time to post.
     fn push(&mut self, content: FileContent, number: u64, object: &[u8]) -> bool {
         let members = match content {
             FileContent::Votes => None,
@@ -317,7 +317,7 @@ impl Import {
         batch.is_full()
     }
 
-    /// Posts the servers, and then the votes, which may be for these.
+    /// Posts the servers, and then the votes, which may be for these servers.
     fn post(&mut self, source: &ImportSource, bytes_read: u64) -> Result<(), CliError> {
         let tokenless = std::mem::take(&mut self.tokenless);
         let new = self.unlisted(tokenless)?;
@@ -342,7 +342,7 @@ impl Import {
         Ok(())
     }
 
-    /// Those of `servers` that the service does not list.
+    /// The ids among `servers` that the service does not list.
     fn unlisted(&self, mut servers: Vec<u64>) -> Result<Vec<u64>, CliError> {
         servers.sort_unstable();
         servers.dedup();
@@ -410,7 +410,7 @@ fn summary(name: &str, totals: &Totals) -> String {
     line
 }
 
-/// The members of a line that tell a server from a vote. Whether their values are right is the service's to judge.
+/// The members of a line that tell a server from a vote. The service judges their values.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Members {
@@ -424,12 +424,12 @@ struct Members {
     server_id: Value,
 }
 
-/// Whether the member is there, null or not: a vote of which something is not known is still a vote.
+/// Whether the member is there, null or not: a vote with an unknown member is still a vote.
 fn is_there<'de, D: Deserializer<'de>>(value: D) -> Result<bool, D::Error> {
     IgnoredAny::deserialize(value).map(|_| true)
 }
 
-/// Where refused lines are told: a file, or else standard error.
+/// The target of refused lines: a file, or else standard error.
 struct RefusalLog(Option<(BufWriter<File>, PathBuf)>);
 
 impl RefusalLog {

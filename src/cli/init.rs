@@ -13,12 +13,12 @@ use crate::store::StoreError;
 use crate::store::directory::DataDirectory;
 use crate::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
 
-/// A service that starts at the same moment has the directory: it makes the store, or gives the directory back.
+/// The most tries. A service that starts at the same moment has the directory: it makes the store, or gives it back.
 const TRIES: u32 = 10;
-/// Between two of them.
+/// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Makes the store, where there is none and was none.
+/// Makes the store, if there is none and was none.
 ///
 /// # Errors
 /// Where there is one, or none can be made.

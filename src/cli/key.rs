@@ -1,4 +1,4 @@
-//! Where the control key comes from: the environment, a file, or made on the first start.
+//! The sources of the control key: the environment, a file, or the first start, which makes one.
 
 use std::env;
 use std::fs::{self, DirBuilder, File};
@@ -22,7 +22,7 @@ use crate::whole_file::WholeFile;
 /// The environment variable of the key.
 pub(super) const VARIABLE: &str = "VOTE_STATUS_CONTROL_KEY";
 
-/// Where a package has the key, for a client that is told of no other path.
+/// The key file of a package, for a client without another path.
 pub(super) const PACKAGED: &str = "/etc/vote-status/control.key";
 
 /// The pause before a second try to read or make a key. It doubles with each try, up to [`RETRY_MAX`].
@@ -30,9 +30,8 @@ const RETRY_MIN: Duration = Duration::from_millis(100);
 /// See [`RETRY_MIN`].
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Finds the key for a client: `VOTE_STATUS_CONTROL_KEY`, else the file that was named, else the one in the
-/// data directory. Gives the key and where it was found, or `None` where none is named and the data directory has
-/// none.
+/// Finds the key for a client: `VOTE_STATUS_CONTROL_KEY`, else the named file, else the file in the data
+/// directory. Gives the key and its source, or `None` if none is named and the data directory has none.
 ///
 /// # Errors
 /// Where a key is named and cannot be used.
@@ -49,12 +48,12 @@ pub(super) fn find(key_file: Option<&PathBuf>, data_dir: &Path) -> Result<Option
     Ok(Some((check(&text, &source).map_err(CliError::new)?, source)))
 }
 
-/// The service's key, and the file where it is looked for.
+/// The service's key, and its file.
 #[derive(Clone)]
 pub(super) struct ServiceKey {
     key: ControlKey,
     path: PathBuf,
-    /// Whether the file was named. Where it was not, it is in the data directory, and is made there.
+    /// Whether an option names the file. If none does, the file is in the data directory, and is made there.
     is_named: bool,
     data_dir: PathBuf,
     /// See [`ServiceKey::export_options`].
@@ -62,7 +61,7 @@ pub(super) struct ServiceKey {
 }
 
 impl ServiceKey {
-    /// The key of the environment, where it has one, and else the file to look for it in.
+    /// Takes the key of the environment, if it has one, and else the path of the key file.
     ///
     /// # Errors
     /// Where the environment has one, and it is no key.
@@ -86,19 +85,19 @@ impl ServiceKey {
         env::var_os(VARIABLE).is_none().then_some(&self.path)
     }
 
-    /// Whether the key's file is in the data directory: it is looked for once that can be used.
+    /// Whether the key's file is in the data directory: then it is read once the directory can be used.
     pub(super) fn is_in_data_dir(&self) -> bool {
         !self.is_named && self.file().is_some()
     }
 
-    /// What `vote-status export` is to be told besides, once the data directory has gone with the key in it: a path
-    /// at which the file can still be read while this process runs. The store tells it, because only the store knows
-    /// when. [`Self::keep_open`] fills it in later: the store is opened before the key is made in its directory.
+    /// Further options for `vote-status export`, once the data directory has gone with the key in it. They name a
+    /// path at which the file can be read while this process runs. The store's message tells them, as only the store
+    /// knows when. [`Self::keep_open`] fills them in later: the store is opened before the key is made.
     pub(super) fn export_options(&self) -> Arc<OnceLock<String>> {
         Arc::clone(&self.export_options)
     }
 
-    /// Reads the key as it stands in the file now, unless it is known. There may be none in the data directory yet.
+    /// Reads the key from the file, unless it is known. The data directory may have none yet.
     ///
     /// # Errors
     /// Where there should be one, and it cannot be read.
@@ -111,7 +110,7 @@ impl ServiceKey {
         Ok(())
     }
 
-    /// Makes a key up where none is to be had.
+    /// Makes up a key if none can be read.
     ///
     /// # Errors
     /// Where the system gives no random bits.
@@ -122,8 +121,8 @@ impl ServiceKey {
         Ok(())
     }
 
-    /// Reads the key, or makes one in the data directory, before there is a listener. Where neither works,
-    /// [`Self::seek`] says so later.
+    /// Reads the key, or makes one in the data directory, before there is a listener. If neither works,
+    /// [`Self::seek`] reports it later.
     pub(super) fn seek_early(&self) {
         if self.key.get().is_none()
             && let Ok(found) = self.read_or_make()
@@ -132,8 +131,8 @@ impl ServiceKey {
         }
     }
 
-    /// Reads the key, or makes one in the data directory. Where neither works, the trouble is noted and a
-    /// thread of its own tries again, because status requests need no key.
+    /// Reads the key, or makes one in the data directory. If neither works, it notes the trouble, and a
+    /// thread tries again: status requests need no key meanwhile.
     pub(super) fn seek(&self, readiness: Readiness) {
         if self.key.get().is_some() {
             return;
@@ -166,15 +165,15 @@ impl ServiceKey {
                 pause = (pause * 2).min(RETRY_MAX);
             }
         };
-        // Without a thread the control interface stays shut; the trouble that was noted says so.
+        // Without a thread, the control interface stays shut; the noted trouble tells that.
         let _seeking = thread::Builder::new().name("key".into()).spawn(try_on);
     }
 
-    /// Keeps the data directory's key file open until the process ends, where the key is in it, and fills in
-    /// [`Self::export_options`].
+    /// Keeps the data directory's key file open until the process ends, if it holds the service's key, and
+    /// fills in [`Self::export_options`].
     pub(super) fn keep_open(&self) {
         let path = default_path(&self.data_dir);
-        // To open a pipe is to wait for its writer.
+        // Opening a pipe would wait for its writer.
         if self.export_options.get().is_some() || !path.is_file() {
             return;
         }
@@ -215,7 +214,7 @@ impl ServiceKey {
     }
 }
 
-/// What is wrong, and what to do.
+/// The error, and the remedy.
 fn unreadable(path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::NotFound => ": put the key there, or name another file",
@@ -229,7 +228,7 @@ fn unreadable(path: &Path, error: &io::Error) -> String {
 fn make(path: &Path) -> io::Result<Vec<u8>> {
     path.parent().map_or(Ok(()), make_dir)?;
     let key = random_key()?;
-    // A start that is cut short leaves no half of a key.
+    // An interrupted start leaves no half of a key.
     let file = WholeFile::create(path, ".new")?;
     file.writer()?.write_all(&[&key, &b"\n"[..]].concat()).and_then(|()| file.finish())?;
     log::info!("made a control key in {}", path.display());
@@ -239,16 +238,16 @@ fn make(path: &Path) -> io::Result<Vec<u8>> {
 /// Makes the data directory, for its owner only, if it is not there.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub(super) fn make_dir(data_dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(data_dir)
 }
 
-/// A data directory that is a file, or lies below one, is a wrong option. Where there is nothing, it may
+/// Refuses a data directory that is a file, or lies below one. A missing directory is no error: it may
 /// not be mounted yet.
 ///
 /// # Errors
-/// Where it is one.
+/// Where it is a file.
 pub(super) fn refuse_file(data_dir: &Path) -> Result<(), CliError> {
     let is_file = match fs::metadata(data_dir) {
         Ok(metadata) => !metadata.is_dir(),
@@ -277,7 +276,7 @@ pub(super) fn default_path(data_dir: &Path) -> PathBuf {
     data_dir.join("control.key")
 }
 
-/// A byte-order mark is told and not skipped: a site that reads the same file sends it with the key.
+/// A byte-order mark is an error, not skipped: a site that reads the same file sends it with the key.
 fn check(text: &[u8], source: &str) -> Result<Vec<u8>, String> {
     let key = text.trim_ascii();
     let is_marked = [&b"\xef\xbb\xbf"[..], b"\xff\xfe", b"\xfe\xff"].iter().any(|mark| text.starts_with(mark));
@@ -297,7 +296,7 @@ mod tests {
     use std::fs;
     use std::sync::Arc;
 
-    /// Regression: `export` was to be given the data directory's key file, whether the service took that key or not.
+    /// Regression: the message named the data directory's key file for `export`, even if the service had another key.
     #[test]
     fn a_key_file_outlives_its_directory_where_the_key_is_in_it() {
         for (in_directory, is_kept) in [("a-key\n", true), ("another-key\n", false)] {

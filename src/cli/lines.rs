@@ -4,7 +4,7 @@ use std::io::{self, BufRead, Read};
 
 use crate::limits::BATCH_LINE_BYTES_MAX;
 
-/// What some programs write before the first line.
+/// The mark that some programs write before the first line.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// Reads lines one by one.
@@ -22,7 +22,7 @@ pub(super) struct Lines<R> {
 pub(super) struct TextLine<'a> {
     /// Counted from 1.
     pub number: u64,
-    /// Without its end; `None` where it is too long.
+    /// Without its end; `None` if the line is too long.
     pub text: Option<&'a [u8]>,
 }
 
@@ -32,12 +32,12 @@ impl<R: BufRead> Lines<R> {
         Self { reader, number: 0, line: Vec::new(), bytes_max: BATCH_LINE_BYTES_MAX, bytes_read: 0 }
     }
 
-    /// Takes lines of so many bytes from here on, in place of `BATCH_LINE_BYTES_MAX`.
+    /// Takes lines of up to `bytes_max` bytes from here on, in place of `BATCH_LINE_BYTES_MAX`.
     pub(super) const fn set_bytes_max(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
     }
 
-    /// How much has been read in all.
+    /// The bytes that were read in all.
     pub(super) const fn bytes_read(&self) -> u64 {
         self.bytes_read
     }

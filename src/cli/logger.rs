@@ -1,5 +1,5 @@
-//! Log lines on standard error, for people or for machines: how they are spelled, the bounded queue, and the one
-//! thread that may wait for a reader. What is in them is said elsewhere; no line contains a token or a key.
+//! Log lines on standard error, for people or for machines: their format, the bounded queue, and the one thread that
+//! may wait for a reader. Other modules write the messages; no line contains a token or a key.
 
 use std::any::Any;
 use std::io::{self, Write};
@@ -19,7 +19,7 @@ use crate::json::escaped;
 use crate::limits::{LOG_FLUSH_MS, LOG_QUEUE_MAX};
 use crate::vote::time::UnixSeconds;
 
-/// How lines are spelled.
+/// The format of lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogFormat {
     /// Time, level, message.
@@ -47,7 +47,7 @@ impl LogFormat {
     }
 }
 
-/// The levels that can be asked for.
+/// The levels that an operator can choose.
 pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
     ("error", LevelFilter::Error),
     ("warn", LevelFilter::Warn),
@@ -55,7 +55,7 @@ pub(super) const LEVELS: [(&str, LevelFilter); 4] = [
     ("debug", LevelFilter::Debug),
 ];
 
-/// The log, once it is started. All clones are the same one. Dropping one waits a moment for the last lines.
+/// The log, once it is started. All clones are the same log. Dropping one waits a moment for the last lines.
 #[derive(Clone, Debug)]
 pub(super) struct Logger {
     format: LogFormat,
@@ -73,20 +73,20 @@ struct LogLine<'l> {
 }
 
 impl Logger {
-    /// Starts logging what is at least as grave as `level`; once in a process.
+    /// Starts logging messages that are at least as grave as `level`. Call it once in a process.
     ///
     /// # Errors
-    /// Where there is no thread to be had.
+    /// Where the system gives no thread.
     pub(super) fn start(format: LogFormat, level: LevelFilter) -> Result<Self, CliError> {
         let (logger, lines) = Self::new(format);
         let unwritten = Arc::clone(&logger.unwritten);
-        // The thread ends with the process. Nobody joins it: it may wait for a reader for ever.
+        // The thread ends with the process. It is never joined: it may wait for a reader for ever.
         let running = Builder::new().name("log".into()).spawn(move || write(&lines, &unwritten, &mut io::stderr()));
         running.map_err(|error| CliError::new(format_args!("cannot start the log's thread: {error}")))?;
         if log::set_boxed_logger(Box::new(logger.clone())).is_ok() {
             log::set_max_level(level);
         }
-        // A panic is logged like anything else, but for a message that may quote a request.
+        // A panic is logged too, but without a message that may quote a request.
         panic::set_hook(Box::new(|panic| {
             let thread = thread::current();
             let location = panic.location().map(ToString::to_string).unwrap_or_default();
@@ -104,7 +104,7 @@ impl Logger {
         (Self { format, lines, unwritten: Arc::default(), dropped: Arc::default() }, received)
     }
 
-    /// How many lines found the queue full, and were dropped.
+    /// The number of lines that found the queue full and were dropped.
     pub(super) fn dropped(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.dropped)
     }
@@ -127,14 +127,14 @@ impl Drop for Logger {
 
 fn write(lines: &Receiver<Vec<u8>>, unwritten: &AtomicUsize, out: &mut impl Write) {
     for line in lines {
-        // Where standard error is closed there is nobody to tell.
+        // If standard error is closed, there is no reader to tell.
         let _closed = out.write_all(&line);
         unwritten.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
 impl Log for Logger {
-    /// Whether a line is this program's own: those of libraries are for their authors. The crate `log` has
+    /// Whether a line is this program's own: lines of libraries are for their authors. The crate `log` has
     /// filtered by level already.
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
         metadata.target().starts_with(env!("CARGO_CRATE_NAME"))
@@ -158,7 +158,7 @@ impl Log for Logger {
     }
 }
 
-/// A message that stands in the program as it is; one that was put together may quote anything.
+/// A message that is a literal of the program; a formatted one may quote anything.
 fn literal(payload: &dyn Any) -> Option<&'static str> {
     payload.downcast_ref::<&'static str>().copied()
 }
@@ -208,7 +208,7 @@ mod tests {
             logger.push(b"a\n".to_vec());
         }
         assert_eq!(logger.dropped.load(Ordering::Relaxed), 3);
-        // Nobody writes: the wait ends all the same.
+        // No thread writes: the wait ends all the same.
         logger.flush();
         let unwritten = Arc::clone(&logger.unwritten);
         drop(logger);

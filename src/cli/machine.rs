@@ -1,5 +1,5 @@
-//! How much memory this process may use: the machine's, or less where a control group limits it. The limits of
-//! its own group and of all groups above it count. A soft limit (`memory.high`) counts as well: past it the
+//! The memory that this process may use: the machine's, or less if a control group limits it. The limits of its
+//! own group and of all groups above it count. A soft limit (`memory.high`) counts as well: beyond it, the
 //! system slows the process down until it no longer answers.
 
 use std::fs;
@@ -9,10 +9,10 @@ use rustix::system::sysinfo;
 
 use crate::limits::{BUFFER_BYTES_MAX_DEFAULT, BUFFER_BYTES_MAX_FLOOR, BUFFER_MACHINE_PART};
 
-/// Where control groups are seen, by convention.
+/// The folder of control groups, by convention.
 const GROUPS: &str = "/sys/fs/cgroup";
 
-/// The memory that all connections may use together unless asked otherwise.
+/// The default of the memory that all connections may use together.
 pub(super) fn buffer_bytes_max() -> u64 {
     let part_bytes = memory_bytes() / BUFFER_MACHINE_PART;
     part_bytes.clamp(BUFFER_BYTES_MAX_FLOOR, BUFFER_BYTES_MAX_DEFAULT)
@@ -20,13 +20,13 @@ pub(super) fn buffer_bytes_max() -> u64 {
 
 fn memory_bytes() -> u64 {
     let system = sysinfo();
-    // Asked of the system itself: the unit hides /proc/meminfo.
+    // Asked of the kernel itself: the unit hides /proc/meminfo.
     let machine_bytes = system.totalram.saturating_mul(u64::from(system.mem_unit.max(1)));
     let membership = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     group_bytes(&membership, Path::new(GROUPS)).map_or(machine_bytes, |bytes| bytes.min(machine_bytes))
 }
 
-/// The least of all limits that apply to a process of this membership, see cgroups(7): version 2 has a
+/// The least of all limits that apply to a process of this membership, see cgroups(7). Version 2 has a
 /// line with no controllers, version 1 one for memory.
 fn group_bytes(membership: &str, groups: &Path) -> Option<u64> {
     let lines = membership.lines().filter_map(|line| {
@@ -43,7 +43,7 @@ fn group_bytes(membership: &str, groups: &Path) -> Option<u64> {
     limits.min()
 }
 
-/// The least of what these files say in a group and in all above it. A file without a number sets no limit.
+/// The least number in these files of a group and of all groups above it. A file without a number sets no limit.
 fn least(groups: &Path, path: &str, files: &[&str]) -> Option<u64> {
     let group = groups.join(path.trim_start_matches('/'));
     let above = group.ancestors().take_while(|folder| folder.starts_with(groups));

@@ -1,5 +1,5 @@
-//! `vote-status man` and `vote-status completions`: what a package installs, for an installation by hand.
-//! Both are made of the definition of the command line; the manual adds what the definition has no place for.
+//! `vote-status man` and `vote-status completions`: the pages and scripts of a package, for an installation by hand.
+//! Both come from the definition of the command line; the manual adds sections that the definition has no place for.
 
 use std::io;
 
@@ -8,7 +8,7 @@ use clap::{Arg, ArgMatches, Command};
 
 use super::{CliError, Exit, print};
 
-/// Where a page tells of files: an option that its command has, the file, and its content.
+/// The files in the pages: an option of the commands that use the file, the file, and its content.
 const FILES: &[(&str, &str, &str)] = &[
     ("require-store", "/etc/default/vote-status", "Options of the packaged unit, as environment variables."),
     ("control-key-file", "/etc/vote-status/control.key", "The control key, with the Debian package."),
@@ -35,7 +35,7 @@ const SIGNALS: &[(&str, &str, &str)] = &[
     ("watch", "SIGINT", "Print the summary and end."),
 ];
 
-/// What an `after_help` begins with that is the section of the exit status.
+/// The text in an `after_help` with which the section of the exit status begins.
 const EXIT_STATUS: &str = "Exit status: ";
 
 /// Every manual page: the name of its file, and its text.
@@ -79,7 +79,7 @@ fn item<'a>((_, name, text): &'a (&str, &str, &str)) -> (Option<&'a str>, &'a st
     (Some(name), text)
 }
 
-/// The command with each of its options and values, as they are typed.
+/// The command with each of its options and values, as an operator types them.
 fn usage(command: &Command) -> String {
     let mut words = vec![command.get_bin_name().unwrap_or_else(|| command.get_name()).to_owned()];
     let (values, options): (Vec<&Arg>, Vec<&Arg>) = command.get_arguments().partition(|arg| arg.is_positional());
@@ -96,7 +96,7 @@ fn usage(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Appends a section of paragraphs, each below its name if it has one; nothing where there is none.
+/// Appends a section of paragraphs, each below its name if it has one; nothing if there is no paragraph.
 fn section<'a>(page: &mut Vec<u8>, title: &str, paragraphs: impl IntoIterator<Item = (Option<&'a str>, &'a str)>) {
     let escaped = |text: &str| text.replace('\\', "\\e").replace('-', "\\-");
     let mut text = String::new();
@@ -104,7 +104,7 @@ fn section<'a>(page: &mut Vec<u8>, title: &str, paragraphs: impl IntoIterator<It
         if let Some(name) = name {
             text += &format!(".TP\n\\fB{}\\fR\n", escaped(name));
         }
-        // What begins a line must be no control character of roff.
+        // A line must not begin with a control character of roff.
         text += &format!("\\&{}\n", escaped(paragraph.trim()));
     }
     if !text.is_empty() {
@@ -112,7 +112,7 @@ fn section<'a>(page: &mut Vec<u8>, title: &str, paragraphs: impl IntoIterator<It
     }
 }
 
-/// Prints a manual page: that of the program, or of the subcommand that is named.
+/// Prints a manual page: that of the program, or of the named subcommand.
 ///
 /// # Errors
 /// Where there is no such subcommand.
@@ -125,7 +125,7 @@ pub(super) fn man(options: &ArgMatches) -> Result<Exit, CliError> {
     print(&page)
 }
 
-/// Prints what a shell reads to complete words.
+/// Prints the script by which a shell completes words.
 ///
 /// # Errors
 /// Where standard output takes nothing.

@@ -1,4 +1,4 @@
-//! The command line: as typed, then checked, then done.
+//! The command line: parsed, then checked, then carried out.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -54,7 +54,7 @@ pub use args::command;
 #[cfg(feature = "man")]
 pub use manual::pages as manual_pages;
 
-/// What the process exits with.
+/// The exit status of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// 0
@@ -63,13 +63,13 @@ pub enum Exit {
     Negative,
 }
 
-/// Why a command could not be done: one line that names the thing and the remedy.
+/// The reason why a command failed: one line that names the thing and the remedy.
 #[derive(Debug)]
 pub struct CliError(String);
 
 impl CliError {
     fn new(message: impl fmt::Display) -> Self {
-        // Parts of it may come from elsewhere and contain line ends, or what a terminal obeys.
+        // Parts of it may come from elsewhere and contain line ends, or control characters of a terminal.
         Self(escaped(&message.to_string().split_whitespace().collect::<Vec<_>>().join(" ")).into_owned())
     }
 }
@@ -80,10 +80,10 @@ impl fmt::Display for CliError {
     }
 }
 
-/// Does what the arguments ask, writing results to standard output.
+/// Runs the command of the arguments, and writes results to standard output.
 ///
 /// # Errors
-/// What to tell on standard error before exiting with status 2.
+/// The message for standard error before the process exits with status 2.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliError> {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
     let matches = match command().try_get_matches_from(&arguments) {
@@ -102,7 +102,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
     done(&matches).map_err(|CliError(text)| CliError(hint::in_variables(&text, &arguments)))
 }
 
-/// Does what was asked.
+/// Runs the subcommand.
 fn done(matches: &ArgMatches) -> Result<Exit, CliError> {
     match matches.subcommand() {
         Some(("serve", options)) => serve::run(options),
@@ -147,7 +147,7 @@ fn note(line: impl fmt::Display) {
     eprintln!("{}", escaped(&line.to_string()));
 }
 
-/// Writes the result: as JSON where the options ask for that, and else in words.
+/// Writes the result: as JSON if the options ask for that, and else in words.
 fn tell(options: &ArgMatches, json: &str, words: &str, exit: Exit) -> Result<Exit, CliError> {
     if options.get_flag("json") {
         say(on_one_line(json))?
@@ -169,12 +169,12 @@ fn print(bytes: &[u8]) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// Why a file cannot be written.
+/// The error of a file that cannot be written.
 fn unwritable(path: &Path, error: &io::Error) -> CliError {
     CliError::new(format_args!("cannot write {}: {error}", path.display()))
 }
 
-/// The first paragraph of what the parser says and its tips, on one line.
+/// The first paragraph of the parser's error and its tips, on one line.
 fn usage_error(error: &clap::Error, arguments: &[OsString]) -> CliError {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         return CliError::new("give a subcommand; try --help");

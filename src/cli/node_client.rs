@@ -1,4 +1,4 @@
-//! What a node tells of itself to the subcommands that look after a shared store: where it stands, and its digest.
+//! A node's answers to the subcommands that look after a shared store: its store and settings, and its digest.
 
 use std::thread;
 use std::time::Duration;
@@ -11,26 +11,26 @@ use super::client::ControlClient;
 use crate::cluster::digest::NodeDigest;
 use crate::vote::ipv6::Ipv6Prefix;
 
-/// How long a node may take to catch up with the store.
+/// The longest wait for a node to catch up with the store.
 const PATIENCE: Duration = Duration::from_secs(10);
 const POLL: Duration = Duration::from_millis(50);
 
-/// What is wanted here of `GET /v1/cluster`.
+/// The members of `GET /v1/cluster` that are used here.
 #[derive(Deserialize)]
 pub(super) struct Standing {
-    /// The store that it follows.
+    /// The store that the node follows.
     pub store_id: String,
     /// The length of the cooldown.
     pub cooldown_minutes: u32,
-    /// How many bits of an IPv6 address tell one voter from another.
+    /// The bits of an IPv6 address that tell one voter from another.
     #[serde(deserialize_with = "prefix")]
     pub ipv6_prefix: Ipv6Prefix,
 }
 
-/// Where a node stands.
+/// The store and the settings of a node.
 ///
 /// # Errors
-/// Where it cannot be asked, or keeps its votes by itself.
+/// Where the node cannot be reached, or keeps its votes by itself.
 pub(super) fn standing(client: &ControlClient) -> Result<Standing, CliError> {
     ask(client, "/v1/cluster")
 }
@@ -39,10 +39,10 @@ fn prefix<'de, D: Deserializer<'de>>(bits: D) -> Result<Ipv6Prefix, D::Error> {
     Ipv6Prefix::from_bits(u8::deserialize(bits)?).ok_or_else(|| Error::custom("ipv6_prefix is 32 to 64"))
 }
 
-/// A node's digest, once it has come to the entry of number `n`.
+/// A node's digest, once the node has come to the entry of number `n`.
 ///
 /// # Errors
-/// Where it cannot be asked, or does not come so far.
+/// Where the node cannot be reached, or does not come so far.
 pub(super) fn digest(client: &ControlClient, n: u64) -> Result<NodeDigest, CliError> {
     let mut waited = Duration::ZERO;
     loop {

@@ -1,10 +1,10 @@
-//! How far a long command is, with rate and time left, where standard error is a terminal.
+//! The progress of a long command, with rate and time left, if standard error is a terminal.
 
 use std::io::{IsTerminal, Write, stderr};
 
 use crate::clock::Clock;
 
-/// The least time between two drawings: faster, nobody could read it.
+/// The least time between two drawings, in milliseconds: nobody could read faster ones.
 const DRAW_PERIOD_MS: u64 = 200;
 
 /// A line on the terminal; nothing at all elsewhere.
@@ -32,7 +32,7 @@ impl Progress {
         }
     }
 
-    /// Makes room for something else on the terminal; the next advance draws below it.
+    /// Makes room for another line on the terminal; the next advance draws below it.
     pub(super) fn clear(&self) {
         if self.is_terminal {
             draw("");
@@ -62,7 +62,7 @@ fn told(bytes: u64, bytes_total: Option<u64>, lines: u64, elapsed_ms: u64) -> St
 /// Writes `text` over the line of the cursor.
 fn draw(text: &str) {
     let mut terminal = stderr().lock();
-    // A terminal that is closed misses nothing.
+    // A closed terminal misses nothing.
     let _closed = write!(terminal, "\r\x1b[K{text}").and_then(|()| terminal.flush());
 }
 

@@ -1,4 +1,4 @@
-//! `vote-status reseed`: fills an empty store from a node that still knows what was in it.
+//! `vote-status reseed`: fills an empty store from a node that still holds its votes and servers.
 
 use clap::ArgMatches;
 
@@ -12,7 +12,7 @@ use crate::cluster::admin::{Filled, Filling};
 /// Fills the store; nodes follow it again once all of it is there.
 ///
 /// # Errors
-/// Where the node cannot be asked, or the store is not empty or cannot be written.
+/// Where the node cannot be reached, or the store is not empty or cannot be written.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let address = store::address(options)?;
     let client = ControlClient::new(options)?;

@@ -1,4 +1,4 @@
-//! `vote-status serve`: the options read ([`ServeOptions`]), and run.
+//! `vote-status serve`: reads the options ([`ServeOptions`]), and runs the service.
 
 use std::io::Write;
 use std::path::Path;
@@ -30,7 +30,7 @@ use crate::store::memory::MemoryStore;
 /// Serves until told to stop.
 ///
 /// # Errors
-/// What kept the service from starting or going on.
+/// The reason why the service could not start or go on.
 pub(super) fn run(matches: &ArgMatches) -> Result<Exit, CliError> {
     // Before any thread starts: see `systemd_sockets::take`.
     let is_only_checked = matches.get_flag("check-config");
@@ -74,8 +74,8 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
     }
 }
 
-/// The store. Once it is opened the key is looked for, unless it is known: where the store has to be there, the data
-/// directory may be an empty folder until then, over which the right one is still to be mounted.
+/// The store. Once it is open, the key is looked for, unless it is known. Before that, if the store has to exist, the
+/// data directory may be an empty folder over which the right one is still to be mounted.
 fn store(options: &ServeOptions) -> StoreChoice {
     let (own_data_dir, data_dir) = (options.own_data_dir().map(Path::to_owned), options.data_dir.clone());
     let (key, readiness) = (options.key.clone(), options.config.readiness.clone());
@@ -99,7 +99,7 @@ fn store(options: &ServeOptions) -> StoreChoice {
     StoreChoice::Own { open, accepts: options.accepts }
 }
 
-/// Opens the store when it is called.
+/// The function that opens the store.
 fn own_store(
     options: &ServeOptions,
     export_options: Arc<OnceLock<String>>,
@@ -123,7 +123,7 @@ fn own_store(
     })
 }
 
-/// What SIGHUP does, if anything.
+/// The effect of SIGHUP, if there is one.
 fn reloader(options: &ServeOptions) -> Option<Box<dyn Fn() + Send>> {
     match &options.keeping {
         #[cfg(feature = "redis")]
@@ -132,11 +132,11 @@ fn reloader(options: &ServeOptions) -> Option<Box<dyn Fn() + Send>> {
     }
 }
 
-/// Catches the signals to stop, and SIGHUP where there is something to reload. Where there is not, SIGHUP ends the
-/// process as usual.
+/// Catches the signals to stop, and SIGHUP if there is something to reload. If there is not, SIGHUP ends the process as
+/// usual.
 fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Events, CliError> {
     let fail = |error| CliError::new(format_args!("cannot catch signals: {error}"));
-    // Where a file may not grow any more the write is to fail, as on a full disk. Uncaught, this signal would end
+    // If a file may not grow any more, the write has to fail, as on a full disk. Uncaught, this signal would end
     // the process.
     let ignored = Arc::new(AtomicBool::new(false));
     signal_hook::flag::register(SIGXFSZ, ignored).map_err(fail)?;
@@ -157,8 +157,8 @@ fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Events, CliErro
     Ok(events)
 }
 
-/// Starts the thread that says where the service listens, and with the key of a demonstration what to try there. It
-/// alone waits for the reader of standard output, which may have stopped: signals are handled meanwhile.
+/// Starts the thread that prints the addresses of the listeners, and for a demonstration the commands to try. Only this
+/// thread waits for the reader of standard output, which may have stopped: signals are handled meanwhile.
 fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress, Role)>, CliError> {
     let (announcer, addresses) = channel();
     let work = move || {

@@ -1,5 +1,5 @@
-//! The options of `serve`: what they stand for on this machine, and whether they go together. No file is written and
-//! no address bound.
+//! The options of `serve`: their values on this machine, and whether they go together. This module writes no file
+//! and binds no address.
 
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
@@ -23,7 +23,7 @@ use crate::recorder::Accepts;
 use crate::server::{Config, Engine};
 use crate::vote::settings::Settings;
 
-/// What `serve` was told.
+/// The options, checked.
 pub(super) struct ServeOptions {
     pub(super) config: Config,
     pub(super) key: ServiceKey,
@@ -32,11 +32,11 @@ pub(super) struct ServeOptions {
     pub(super) is_demo: bool,
     pub(super) requires_store: bool,
     pub(super) accepts: Accepts,
-    /// An option that the service can run with, and that does not do what it says.
+    /// An option without an effect, with which the service can still run.
     pub(super) mistake: Option<String>,
 }
 
-/// Where votes and servers are kept.
+/// The place of votes and servers.
 pub(super) enum Keeping {
     /// Nowhere: a restart forgets all.
     Memory,
@@ -48,10 +48,10 @@ pub(super) enum Keeping {
 }
 
 impl ServeOptions {
-    /// Reads the options, beside the sockets that a service manager has opened. Raises the limit on descriptors.
+    /// Reads the options, with the sockets that a service manager has passed. Raises the limit on descriptors.
     ///
     /// # Errors
-    /// Where a value cannot be used, the options do not go together, or this build lacks what they need.
+    /// Where a value cannot be used, the options do not go together, or this build lacks a feature that they need.
     pub(super) fn parse(
         matches: &ArgMatches,
         passed: Vec<(Role, OwnedFd)>,
@@ -109,18 +109,18 @@ impl ServeOptions {
         matches!(self.keeping, Keeping::Memory)
     }
 
-    /// Whether anything is read or kept in the data directory.
+    /// Whether the service reads or keeps anything in the data directory.
     pub(super) fn uses_data_dir(&self) -> bool {
         !self.keeps_nothing() || (self.key.is_in_data_dir() && !self.is_demo)
     }
 
-    /// The data directory, where the service keeps something there.
+    /// The data directory, if the service keeps something there.
     pub(super) fn own_data_dir(&self) -> Option<&Path> {
         (!self.keeps_nothing()).then_some(&self.data_dir)
     }
 }
 
-/// Where the public listeners are. A demonstration is for this machine alone, unless an address is given.
+/// The addresses of the public listeners. A demonstration is for this machine alone, unless an address is given.
 fn listen(matches: &ArgMatches) -> Vec<ListenAddress> {
     let is_given = matches.value_source("listen") != Some(ValueSource::DefaultValue);
     if matches.get_flag("demo") && !is_given {
@@ -192,10 +192,10 @@ fn limits(matches: &ArgMatches) -> Result<Limits, CliError> {
     })
 }
 
-/// Takes the sockets that a service manager has opened, each for what its name says.
+/// Takes the sockets that a service manager has opened, each with the role of its name.
 ///
 /// # Errors
-/// Where one of them is of no use.
+/// Where one of them cannot be used.
 pub(super) fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
     let taken =
         systemd_sockets::take().map_err(|error| CliError::new(format_args!("a passed socket is of no use: {error}")));
@@ -209,8 +209,8 @@ pub(super) fn passed() -> Result<Vec<(Role, OwnedFd)>, CliError> {
     taken?.into_iter().map(|(name, socket)| Ok((role(&name)?, socket))).collect()
 }
 
-/// How the descriptors are shared out. The process raises its limit as far as it may; some descriptors are kept for
-/// other uses than public clients, among them the control listener and newcomers that are told 503.
+/// The shares of the descriptors. The process raises its limit as far as it may. Some descriptors are not for public
+/// clients, but for the control listener, newcomers that are told 503, and other uses.
 fn shares(asked: Option<usize>, workers: usize) -> Shares {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };

@@ -10,13 +10,13 @@ use super::client::ControlClient;
 use super::{CliError, Exit, note, one, say, tell};
 use crate::vote::id::ServerId;
 
-/// Servers asked for at once.
+/// The size of a page of servers.
 const PAGE: &str = "limit=1000";
 
-/// Does what was asked of the directory.
+/// Runs the subcommand.
 ///
 /// # Errors
-/// Where the service cannot be asked, or refuses.
+/// Where the service cannot be reached, or refuses.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let Some((name, options)) = options.subcommand() else {
         return Err(CliError::new("give a subcommand; try server --help"));
@@ -92,7 +92,7 @@ fn list(client: &ControlClient, is_json: bool) -> Result<Exit, CliError> {
 /// The server with this token. The token goes into no request: the servers are compared here.
 ///
 /// # Errors
-/// Where the service cannot be asked, or no server has the token.
+/// Where the service cannot be reached, or no server has the token.
 pub(super) fn with_token(client: &ControlClient, token: &str) -> Result<ServerId, CliError> {
     let mut found = None;
     each_page(client, |servers| {
@@ -116,7 +116,7 @@ fn each_page(client: &ControlClient, mut take: impl FnMut(Vec<Value>) -> Result<
             take(servers)?;
         }
         let next = answer.body["next"].as_u64();
-        // Ids rise from page to page. Where an answer's do not, pages would be asked for without end.
+        // Ids rise from page to page. If a wrong answer's do not, the loop must end all the same.
         if next.is_none() || next <= after {
             return Ok(());
         }

@@ -16,26 +16,26 @@ use crate::cluster::tls::TlsFiles;
 use crate::server::StoreChoice;
 use crate::store::SHARED_STORE_FILE;
 
-/// The environment variable of the user, if the address does not.
+/// The environment variable of the store's user, if the address has none.
 const USER: &str = "VOTE_STATUS_STORE_USER";
-/// The environment variable of the store's password, if neither the address nor a file does.
+/// The environment variable of the store's password, if neither the address nor a file has one.
 const PASSWORD: &str = "VOTE_STATUS_STORE_PASSWORD";
-/// The environment variable of the sentinels' user, if they know of users.
+/// The environment variable of the sentinels' user, if they have users.
 const SENTINEL_USER: &str = "VOTE_STATUS_SENTINEL_USER";
-/// The environment variable of the sentinels' password, if they want one and no file does.
+/// The environment variable of the sentinels' password, if they want one and no file has it.
 const SENTINEL_PASSWORD: &str = "VOTE_STATUS_SENTINEL_PASSWORD";
 
-/// What `serve` was told of the store that it shares.
+/// The options of `serve` for a shared store.
 pub(super) struct StoreOptions {
     pub(super) redis: RedisStore,
-    /// The address as it was typed contains a password: everybody on the machine can see it.
+    /// The typed address contains a password: every user of the machine can see it.
     pub(super) shows_password: bool,
 }
 
-/// Reads what was typed.
+/// Reads the options.
 ///
 /// # Errors
-/// Where the address is none, or a password cannot be read.
+/// Where the address is invalid, or a password cannot be read.
 pub(super) fn options(matches: &ArgMatches) -> Result<StoreOptions, CliError> {
     let wait_ms = one(matches, "store-wait-ms")?;
     let is_confirmed = one::<u32>(matches, "store-wait-replicas")? > 0;
@@ -53,7 +53,7 @@ impl StoreOptions {
     /// The store that `serve` was told to share.
     pub(super) fn choice(&self, data_dir: &Path) -> StoreChoice {
         if let Err(error) = super::key::make_dir(data_dir) {
-            // The node goes on: all that it keeps there is which store it follows. It warns again where it cannot.
+            // The node goes on: it keeps only the id of its store there, and warns again if it cannot write that.
             log::warn!("cannot make the data directory {}: {error}", data_dir.display());
         }
         if self.shows_password {
@@ -62,13 +62,13 @@ impl StoreOptions {
         StoreChoice::Shared(Box::new(self.redis.clone()))
     }
 
-    /// On SIGHUP: whether the store takes user, password and certificates as they are in their files now. They
-    /// are read at each connection anyway; an operator that rotates them wants to know before the old ones end.
+    /// On SIGHUP: checks whether the store takes user, password and certificates as they are in their files now.
+    /// Each connection reads them anyway; an operator that rotates them wants to know before the old ones end.
     pub(super) fn checker(&self) -> Box<dyn Fn() + Send> {
         let address = self.redis.address.clone();
         Box::new(move || {
             let address = address.clone();
-            // It may take seconds, and the thread of signals has others to catch.
+            // The check may take seconds, and the thread of signals has others to catch.
             let check = move || match Primary::open(&address).and_then(|mut primary| primary.require_fit()) {
                 Ok(()) => {
                     log::info!("the store lets this node in with user, password and certificates as they are now")
@@ -82,8 +82,8 @@ impl StoreOptions {
     }
 }
 
-/// The address of the store, with users and passwords for its machines and its sentinels. An error repeats nothing
-/// of what was typed, because that may contain a password.
+/// The address of the store, with users and passwords for its machines and its sentinels. An error repeats no part of
+/// the typed address, because that may contain a password.
 ///
 /// # Errors
 /// As [`options`].
@@ -100,7 +100,7 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
         {
             let files = TlsFiles { ca, pair };
             address.set_files(&files).map_err(fail)?;
-            // They are read at each connection. Read once here, a mistake is told at the start.
+            // Each connection reads the files. Reading them here tells a mistake at the start.
             files.config().map_err(|error| CliError::new(format_args!("TLS to the store: {error}")))?;
         }
         #[cfg(not(feature = "tls"))]
@@ -109,8 +109,8 @@ pub(super) fn address(options: &ArgMatches) -> Result<StoreAddress, CliError> {
     Ok(address)
 }
 
-/// What the address leaves out: the user from the environment, the password from its file, or else from the
-/// environment. The file is read here to tell what is wrong with it, and at each connection anew.
+/// Completes the address: the user from the environment, the password from its file, or else from the environment.
+/// The file is read here to report errors, and at each connection anew.
 fn complete(
     access: &mut StoreAccess,
     options: &ArgMatches,

@@ -11,7 +11,7 @@ use crate::vote::id::ServerId;
 /// Records a vote.
 ///
 /// # Errors
-/// Where the service cannot be asked, or refuses for another reason than the cooldown.
+/// Where the service cannot be reached, or refuses for another reason than the cooldown.
 pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     let server = one::<ServerId>(options, "id")?;
@@ -38,7 +38,7 @@ pub(super) fn vote(options: &ArgMatches) -> Result<Exit, CliError> {
 /// Looks up the live vote of an address: `votes get` is the one subcommand.
 ///
 /// # Errors
-/// Where the service cannot be asked, or refuses for another reason than that there is none.
+/// Where the service cannot be reached, or refuses for another reason than a missing vote.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let Some((_, options)) = options.subcommand() else {
         return Err(CliError::new("give a subcommand; try votes --help"));
@@ -58,7 +58,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// Cancels a vote, or all votes of an address.
 ///
 /// # Errors
-/// Where the service cannot be asked, or refuses for another reason than that there is none.
+/// Where the service cannot be reached, or refuses for another reason than a missing vote.
 pub(super) fn cancel(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     if let Some(ip) = options.get_one::<String>("all") {
@@ -86,7 +86,7 @@ fn cancel_all(options: &ArgMatches, client: &ControlClient, ip: &str) -> Result<
     tell(options, &answer.text, &format!("cancelled: {cooldowns} of {ip}"), Exit::Success)
 }
 
-/// An instant as the interface wants it: a number of seconds is no string.
+/// An instant as the interface wants it: seconds as a number, not as a string.
 pub(super) fn instant(text: &str) -> Value {
     match serde_json::from_str(text) {
         Ok(number @ Value::Number(_)) => number,

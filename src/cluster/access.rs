@@ -1,6 +1,5 @@
-//! How a machine of the store is entered: as which user, with which password, and whether under TLS.
-//! Passwords and certificates are read from their files at each connection: a rotation is a file
-//! that was replaced, not a restart.
+//! The login to a machine of the store: the user, the password, and whether the connection uses TLS. Each connection reads the
+//! password and the certificates from their files again: to rotate them, replace the file; no restart is needed.
 
 use std::fmt;
 use std::fs;
@@ -12,12 +11,12 @@ use super::tls::TlsFiles;
 /// Where a password comes from.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Secret {
-    /// There is none.
+    /// No password.
     #[default]
     None,
-    /// As it was given at the start.
+    /// The password itself, as given at the start.
     Text(String),
-    /// From this file, at each connection anew.
+    /// The file that holds it, read again at each connection.
     File(PathBuf),
 }
 
@@ -25,7 +24,7 @@ impl Secret {
     /// The password, if there is one.
     ///
     /// # Errors
-    /// Where its file cannot be read or is empty: nothing of what is in it is told.
+    /// If the file cannot be read or is empty. The error shows nothing of its content.
     pub fn read(&self) -> Result<Option<String>, String> {
         match self {
             Self::None => Ok(None),
@@ -42,10 +41,10 @@ impl Secret {
     }
 }
 
-/// How bytes travel.
+/// Whether a connection is encrypted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Security {
-    /// As they are.
+    /// In the clear.
     #[default]
     Clear,
     /// Under TLS.
@@ -54,23 +53,23 @@ pub enum Security {
 }
 
 impl Security {
-    /// Whether bytes travel under TLS.
+    /// Whether connections use TLS.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         *self != Self::Clear
     }
 }
 
-/// How a machine is entered. No form of printing shows its password.
+/// The login to a machine. No form of printing shows the password.
 #[derive(Clone, Default)]
 pub struct StoreAccess {
-    /// The user; the store's default one where none is named.
+    /// The user; `None` is the store's default user.
     pub user: Option<String>,
-    /// Nothing is said of a user where there is none.
+    /// The password. Without one, the node sends no `AUTH`.
     pub password: Secret,
-    /// Which of the numbered databases.
+    /// The number of the database.
     pub database: u32,
-    /// How bytes travel.
+    /// Whether a connection is encrypted.
     pub security: Security,
 }
 

@@ -1,4 +1,4 @@
-//! Where the shared store is: its address as typed, checked. Knows no connection.
+//! The address of the shared store, parsed and checked. This module opens no connection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ const SENTINEL_PORT_DEFAULT: u16 = 26379;
 pub struct Host {
     /// A name or an address.
     pub name: String,
-    /// Its port.
+    /// The port.
     pub port: u16,
 }
 
@@ -33,14 +33,14 @@ impl fmt::Display for Host {
 /// Where the address of the primary comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreTarget {
-    /// The address itself; of a server in cluster mode the addresses of some of its machines, any of
-    /// which knows the machine that has the keys. Never empty.
+    /// The primary's own address, or in cluster mode the addresses of some machines, each of which knows the machine that has the
+    /// keys. Never empty.
     Direct(Vec<Host>),
-    /// Sentinels, which know it under this name.
+    /// Sentinels, which know the primary by a name.
     Sentinel {
-        /// Asked one after the other; never empty.
+        /// The sentinels, asked one after the other; never empty.
         sentinels: Vec<Host>,
-        /// What they call it.
+        /// The sentinels' name for the primary.
         primary: String,
     },
 }
@@ -48,24 +48,24 @@ pub enum StoreTarget {
 /// The address of a shared store. No form of printing shows its password.
 #[derive(Clone)]
 pub struct StoreAddress {
-    /// Where its address comes from.
+    /// Where the primary's address comes from.
     pub target: StoreTarget,
-    /// How its machines are entered.
+    /// The login to the store's machines.
     pub access: StoreAccess,
-    /// How its sentinels are entered.
+    /// The login to the sentinels.
     pub sentinel_access: StoreAccess,
-    /// Machines of a server in cluster mode that were heard of since the start.
+    /// The machines that the store named last, in cluster mode.
     pub heard_of: Arc<Mutex<Vec<Host>>>,
 }
 
-/// Why a text is no address of a store. No such reason repeats what was typed, which may hold a password.
+/// The error for a text that is no store address. No such error repeats the text, which may hold a password.
 const WANTED: &str = "redis://[user[:password]@]host[:6379][/db] or redis+sentinel://[user[:password]@]host[:26379],…/master-name[/db] is wanted, with rediss for TLS";
 
 impl StoreAddress {
     /// Reads an address.
     ///
     /// # Errors
-    /// Where it is none, or needs what is not built in.
+    /// If the text is no address, or needs a feature that this build lacks.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or(WANTED)?;
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -89,10 +89,10 @@ impl StoreAddress {
         Ok(Self { target, access, sentinel_access, heard_of: Arc::default() })
     }
 
-    /// Under which certificates machines and sentinels are greeted.
+    /// Sets the certificates for connections to machines and sentinels.
     ///
     /// # Errors
-    /// Where the address is not one of TLS.
+    /// If the address is no TLS address.
     #[cfg(feature = "tls")]
     pub fn set_files(&mut self, files: &super::tls::TlsFiles) -> Result<(), &'static str> {
         if !self.access.security.is_tls() {
@@ -114,7 +114,7 @@ fn security(is_secure: bool) -> Result<Security, &'static str> {
     if is_secure { Err("TLS to the store needs a build with the cargo feature tls") } else { Ok(Security::Clear) }
 }
 
-/// `user:password` and the number of the database, each as it stands in an address.
+/// Reads `user:password` and the number of the database, as they stand in an address.
 fn access(user: &str, database: &str, security: Security) -> Result<StoreAccess, &'static str> {
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(String::from).map_err(|_| WANTED);
     let (user, password) = user.split_once(':').map_or((user, None), |(user, password)| (user, Some(password)));
@@ -147,7 +147,7 @@ impl fmt::Debug for StoreAddress {
     }
 }
 
-/// `host`, `host:port`, `[v6]` or `[v6]:port`.
+/// Reads `host`, `host:port`, `[v6]` or `[v6]:port`.
 fn host(text: &str, port_default: u16) -> Result<Host, &'static str> {
     let (name, port) = match text.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, "")) => (name, None),

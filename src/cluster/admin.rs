@@ -1,4 +1,4 @@
-//! What is done to a store by hand: its id is given, and given anew once it is filled again.
+//! An operator's changes to a store: give it an id, or fill an empty store and give it its former id.
 
 use std::collections::HashMap;
 
@@ -19,23 +19,23 @@ use crate::store::StoredVote;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv6::Ipv6Prefix;
 
-/// What a store is.
+/// The identity and the settings of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Initialised {
-    /// Whether it has become one just now.
+    /// Whether this call initialised the store.
     pub is_new: bool,
-    /// Its id.
+    /// The store's id.
     pub store: String,
-    /// The length of its cooldown, in seconds.
+    /// The store's cooldown, in seconds.
     pub cooldown_s: u64,
     /// How many bits of an IPv6 address tell one voter from another.
     pub prefix: Ipv6Prefix,
 }
 
-/// Asks what a node asks.
+/// Asks one of a node's questions.
 ///
 /// # Errors
-/// Either kind; also where a function refuses.
+/// If the connection is lost, or the store or a function refuses.
 pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<StoreAnswer, LinkError> {
     let reply = link.ask(&question.words())?;
     match StoreAnswer::read(question, &reply) {
@@ -44,11 +44,11 @@ pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<Stor
     }
 }
 
-/// Opens the store for this version's functions. They are loaded only where no other version has made the keys: a store of an
-/// earlier one is taken over by a node, and its own nodes take votes until then.
+/// Opens the store for this version's functions, and loads them unless another version has made the keys. A node takes over the
+/// store of an earlier version, whose own nodes take votes until then.
 ///
 /// # Errors
-/// Where it cannot be reached, has keys or functions of another form, or does not let this user write.
+/// If the store cannot be reached, has keys or functions of another form, or does not let this user write.
 pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     let mut primary = Primary::open(address)?;
     let held = held(&mut primary.link)?;
@@ -57,9 +57,9 @@ pub fn open(address: &StoreAddress) -> Result<Primary, LinkError> {
     Ok(primary)
 }
 
-/// What a store says that it is.
+/// The identity that a store reports.
 struct HeldMeta {
-    /// Empty where it is none.
+    /// Empty if the store has no id.
     store: String,
     schema: String,
     cooldown_s: u64,
@@ -75,7 +75,7 @@ fn held(link: &mut StoreLink) -> Result<HeldMeta, LinkError> {
     }
 }
 
-/// Of a schema that this version does not know nothing is written.
+/// Refuses a schema that this version does not know: nothing is written.
 fn require_schema(link: &StoreLink, held: &HeldMeta) -> Result<(), LinkError> {
     if held.store.is_empty() {
         return Ok(());
@@ -90,15 +90,15 @@ fn require_schema(link: &StoreLink, held: &HeldMeta) -> Result<(), LinkError> {
     Err(LinkError::Refused(Reason::Unfit, why))
 }
 
-/// Gives the store this id, where it has none.
+/// Gives the store this id, if it has none.
 ///
 /// # Errors
-/// As [`open`], and where it drops votes when it is full.
+/// As [`open`], and if the store evicts keys when it is full.
 pub fn init(address: &StoreAddress, id: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Initialised, LinkError> {
     let mut primary = Primary::open(address)?;
     primary.check_eviction()?;
     let held = held(&mut primary.link)?;
-    // A script that runs this before each node gets as far as the node that takes the store over.
+    // A script may run `init` before each node: it must get as far as the node that takes the store over.
     if !held.store.is_empty() && held.schema == SCHEMA_BEFORE {
         let HeldMeta { store, cooldown_s, prefix, .. } = held;
         let prefix = read_prefix(prefix).ok_or_else(|| primary.link.strange("a prefix"))?;
@@ -127,54 +127,54 @@ fn read_prefix(bits: u64) -> Option<Ipv6Prefix> {
     Ipv6Prefix::from_bits(u8::try_from(bits).ok()?)
 }
 
-/// Votes of a server that go out in one call.
+/// The most votes of a server in one call.
 const VOTES_AT_ONCE: usize = 100;
-/// Votes that wait until there are so many of their server: more, and all of them go out.
+/// The number of waiting votes, over all servers, at which all of them go out.
 const WAITING_MAX: usize = 65_536;
-/// Servers and votes that go out in one go. The replies to them stay below the least limit that a provider may have set for
-/// replies on their way, of 256 kB.
+/// The number of waiting facts at which their calls go out. The replies stay below the lowest limit that a provider may set on a
+/// client's output buffer, 256 kB.
 const FACTS_AT_ONCE: usize = 2_048;
-/// Servers that are read at once.
+/// The number of servers that one `HSCAN` asks for.
 const SERVERS_AT_ONCE: usize = 1_000;
-/// The id that a store gets once it is full, where it is being filled.
+/// The id that a store gets after its filling; `None` if this is no filling's id.
 #[must_use]
 pub fn filled_for(store: &str) -> Option<&str> {
     store.strip_prefix(&keys::filling(""))
 }
 
-/// Fills an empty store. It has servers and votes, and neither what was taken away nor the listings that the nodes know: they give
-/// all of that back once they follow the store again, and what they give outweighs what was filled in.
+/// Fills an empty store with servers and votes. The removals and the listings come from the nodes. Once they follow the store
+/// again, they give back what they know, and their facts outweigh the filled-in ones.
 pub struct Filling {
     primary: Primary,
-    /// The id until it is full, and the one that it gets then.
+    /// The id during the filling, and the id after it.
     ids: [String; 2],
     /// Servers that an earlier run has listed.
     listed: HashMap<ServerId, Record>,
-    /// Votes that wait for others of their server, and how many they are.
+    /// Votes that wait for more votes of their server, and the number of all.
     waiting: HashMap<ServerId, Vec<Fact>>,
     waiting_count: usize,
-    /// Calls that wait to go out together, and how many facts they have.
+    /// Calls that wait to go out together, and the number of their facts.
     calls: Vec<(ServerId, Vec<Fact>)>,
     facts: usize,
     filled: Filled,
 }
 
-/// What became of a node's servers and votes.
+/// The outcome of a filling.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filled {
-    /// How many were taken.
+    /// Servers and votes that the store took.
     pub taken: u64,
-    /// How many were not: over meanwhile, or there already.
+    /// Servers and votes that it did not take: over, or there already.
     pub refused: u64,
-    /// Servers that an earlier run, from another node, has given another token: they keep it.
+    /// Servers that keep another token, which an earlier run from another node gave them.
     pub differing: Vec<ServerId>,
 }
 
 impl Filling {
-    /// Begins, or goes on where a run was cut off.
+    /// Begins a filling, or continues one that was cut off.
     ///
     /// # Errors
-    /// Where the store is not empty, or cannot be written.
+    /// If the store is not empty, or cannot be written.
     pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Self, LinkError> {
         let mut primary = open(address)?;
         let filling = keys::filling(store);
@@ -201,7 +201,7 @@ impl Filling {
     /// Adds a server.
     ///
     /// # Errors
-    /// Where the store cannot be written.
+    /// If the store cannot be written.
     pub fn server(&mut self, server: ServerId, token: &Token) -> Result<(), LinkError> {
         if self.listed.get(&server).is_some_and(|held| held.token != *token) {
             self.filled.refused += 1;
@@ -212,13 +212,13 @@ impl Filling {
         self.call(server, vec![Fact::Listed(record)])
     }
 
-    /// Adds a vote; its server has been added before.
+    /// Adds a vote. The caller has added its server before.
     ///
     /// # Errors
     /// As [`Filling::server`].
     pub fn vote(&mut self, vote: &StoredVote) -> Result<(), LinkError> {
         let server = vote.pair.server;
-        // An earlier run, or a hand, may have listed it otherwise.
+        // An earlier run or an operator may have given the server another listing.
         let listing = match self.listed.get(&server) {
             Some(record) => record.listing,
             None => listing(&self.primary.link, server)?,
@@ -234,7 +234,7 @@ impl Filling {
         if self.waiting_count < WAITING_MAX { Ok(()) } else { self.call_waiting() }
     }
 
-    /// Sends the rest, and gives the store its id: nodes follow it from now on.
+    /// Sends the rest, and gives the store its id: nodes follow the store from then on.
     ///
     /// # Errors
     /// As [`Filling::server`].
@@ -270,7 +270,7 @@ impl Filling {
         self.facts = 0;
         let calls = std::mem::take(&mut self.calls);
         let questions = calls.iter().map(|(server, facts)| {
-            // No node follows a store while it is filled: what comes late belongs there too, and no entry has to be held.
+            // No node follows a store that is being filled: a late call is welcome, and the store need not hold any entry.
             let (store, last, bits) = (self.ids[0].clone(), Last::default(), random::number().cast_signed());
             let terms = Terms { store, until_ms: None, last, bits };
             StoreQuestion::Change(*server, StoreCall::Give(facts.clone()), terms).words()
@@ -289,12 +289,12 @@ impl Filling {
 }
 
 impl Filled {
-    /// Counts what became of some facts. Says whether their server has another token than was given; `None` for a reply that makes
-    /// no sense.
+    /// Counts the outcomes of some facts. Gives whether the server has another token than the given one; `None` if the reply
+    /// makes no sense.
     fn count(&mut self, facts: &[Fact], fields: &[Value]) -> Option<bool> {
         let [word, _last, pairs @ ..] = fields else { return None };
         let pairs = pairs.chunks_exact(2).map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
-        // The naming of a listing is no fact.
+        // `ok` answers the name of a listing, which is no fact.
         let pairs: Vec<_> = pairs.filter(|pair| !matches!(pair, Some(("ok", _)))).collect::<Option<_>>()?;
         if text(word) != Some("given") || pairs.len() != facts.len() {
             return None;
@@ -311,7 +311,7 @@ impl Filled {
     }
 }
 
-/// The listing of a server that is filled in: every other one that a node knows is later.
+/// The listing of a filled-in server. Any other listing that a node knows is greater.
 fn listing(link: &StoreLink, server: ServerId) -> Result<Listing, LinkError> {
     let name = format!("{:016}-{:016x}", 0, server.0);
     Listing::read(&name).ok_or_else(|| link.strange("a listing"))

@@ -1,5 +1,5 @@
-//! A digest of a state that does not depend on the order in which its entries are met: two states with the same
-//! entries have the same digest. For comparing, not against forgery.
+//! A digest of a state, independent of the order of its entries: states with the same entries have the same digest. It is for
+//! comparisons, and no protection against forgery.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,16 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownView, Pair, SHARDS};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// A state in two numbers and two sums.
+/// A state as two counts and two sums.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Digest {
-    /// Listed servers.
+    /// The number of listed servers.
     pub servers: u64,
-    /// Their ids and tokens.
+    /// The sum over their ids and tokens.
     pub servers_digest: String,
-    /// Votes that were live.
+    /// The number of live votes.
     pub votes: u64,
-    /// Their servers, addresses and instants.
+    /// The sum over their servers, addresses and instants.
     pub votes_digest: String,
 }
 
@@ -38,7 +38,7 @@ impl Digest {
     }
 }
 
-/// How many they are, and their sum as it is told.
+/// The number of parts, and their sum in hexadecimal digits.
 fn summed(parts: impl Iterator<Item = u64>) -> (u64, String) {
     let (count, sum) = parts.fold((0, 0_u64), |(count, sum), part| (count + 1, sum.wrapping_add(part)));
     (count, format!("{sum:016x}"))
@@ -57,7 +57,7 @@ fn of_vote(pair: Pair, voted_at: UnixSeconds) -> u64 {
     mix(mix(packed).wrapping_add(u64::from(voted_at.0)))
 }
 
-/// The finaliser of SplitMix64: every bit of the input moves half of the output's.
+/// The finaliser of SplitMix64: each bit of the input affects half of the output's bits.
 const fn mix(mut bits: u64) -> u64 {
     bits = (bits ^ bits >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ bits >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -68,7 +68,7 @@ fn fnv1a(text: &[u8]) -> u64 {
     text.iter().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01B3))
 }
 
-/// `GET /v1/cluster/digest`
+/// The reply to `GET /v1/cluster/digest`.
 #[derive(Deserialize, Serialize)]
 pub struct NodeDigest {
     /// The store that the node follows.

@@ -1,4 +1,4 @@
-//! What stands in the store and its replies, in parts: names of entries, addresses, texts and numbers.
+//! The parts of the store's values and replies: names of entries, addresses, texts and numbers.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use crate::vote::address::VoterAddress;
 use crate::vote::ipv4::Ipv4;
 use crate::vote::ipv6::Ipv6Network;
 
-/// The name of an entry of the store's log: names rise.
+/// The name of an entry in the store's log. Later entries have greater names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EntryId {
     /// Milliseconds by the store's clock.
     pub ms: u64,
-    /// Tells apart what came in one millisecond.
+    /// Tells entries of one millisecond apart.
     pub sequence: u64,
 }
 
@@ -23,7 +23,7 @@ impl fmt::Display for EntryId {
 }
 
 impl EntryId {
-    /// The entry of this name, where it is one.
+    /// Reads the name of an entry; `None` if the text is no name.
     #[must_use]
     pub fn read(name: &str) -> Option<Self> {
         let (ms, sequence) = name.split_once('-')?;
@@ -52,8 +52,8 @@ pub fn number(value: &Value) -> Option<u64> {
     }
 }
 
-/// What an address is called in the store: an IPv4 address is its number, and an IPv6 network its first 64 bits
-/// in 16 hexadecimal digits.
+/// The store's text for an address: an IPv4 address is its number, and an IPv6 network its first 64 bits in 16 hexadecimal
+/// digits.
 #[must_use]
 pub fn member(address: VoterAddress) -> String {
     match address {
@@ -62,7 +62,7 @@ pub fn member(address: VoterAddress) -> String {
     }
 }
 
-/// The address that is called so in the store.
+/// The address that has this text in the store; the reverse of [`member`].
 #[must_use]
 pub fn address(member: &str) -> Option<VoterAddress> {
     match member.len() {

@@ -1,20 +1,19 @@
-//! What is wrong at this moment, for everybody to see. The log says it once, once more where it is for another reason,
-//! and once that it works again.
+//! The present failure of one thing, for any thread to read. The log reports each reason at most once a minute, and the end once.
 
 use parking_lot::Mutex;
 
 use super::link::LinkError;
 use super::reason::Reason;
 
-/// A store that refuses one thing may take the next one: it counts as well again when it has refused nothing
-/// for so long, in milliseconds.
+/// A refusal is over when the store has refused nothing for this long, in milliseconds: a store that refuses one command may take
+/// the next one.
 const QUIET_MS: u64 = 1_000;
-/// What passes by itself is told of where it lasts for longer than this, in milliseconds.
+/// A reason that passes by itself is reported once it has lasted this long, in milliseconds.
 const PASSING_MS: u64 = 1_000;
-/// A reason that comes and goes in turn with another one is told again after so long, in milliseconds.
+/// The shortest time between two reports of one reason in a failure, in milliseconds: reasons may alternate.
 const AGAIN_MS: u64 = 60_000;
 
-/// What is wrong with one thing, and what was said of it. One thread notes, everybody may look.
+/// The present failure of one thing, and its reports. One thread notes failures, any thread may read.
 #[derive(Debug, Default)]
 pub struct FailureLog(Mutex<Option<LoggedFailure>>);
 
@@ -22,17 +21,17 @@ pub struct FailureLog(Mutex<Option<LoggedFailure>>);
 struct LoggedFailure {
     since_ms: u64,
     last_ms: u64,
-    /// What was said of this time.
+    /// How the node serves meanwhile, for the log.
     meanwhile: &'static str,
-    /// The last one, and since when it has been of its kind.
+    /// The last error, and since when errors have had its reason.
     error: LinkError,
     reason_since_ms: u64,
-    /// When a line was written of which kind.
+    /// The reported reasons, each with the time of its last report.
     told: Vec<(Reason, u64)>,
 }
 
 impl LoggedFailure {
-    /// Notes one more; whether it has to be told.
+    /// Notes an error. Gives whether the log has to report it.
     fn note(&mut self, error: &LinkError, now_ms: u64) -> bool {
         let reason = error.reason();
         if self.error.reason() != reason {
@@ -55,7 +54,7 @@ impl LoggedFailure {
 }
 
 impl FailureLog {
-    /// Notes how it went just now, and says it where it is new.
+    /// Notes the outcome of the last try, and reports a new failure or an end.
     pub fn note(&self, error: Option<&LinkError>, now_ms: u64, meanwhile: &'static str) {
         let mut noted = self.0.lock();
         if let Some(error) = error {
@@ -78,7 +77,7 @@ impl FailureLog {
         }
     }
 
-    /// What is wrong, and the line that says it.
+    /// The reason of the present failure, and its message.
     #[must_use]
     pub fn get(&self) -> Option<(Reason, String)> {
         let noted = self.0.lock();
@@ -92,7 +91,7 @@ mod tests {
     use crate::cluster::link::LinkError;
     use crate::cluster::reason::Reason;
 
-    /// What has been told, in the order of the kinds' last lines.
+    /// The reported reasons, in the order of their last reports.
     fn told(log: &FailureLog) -> Vec<Reason> {
         log.0.lock().iter().flat_map(|failure| failure.told.iter().map(|(reason, _)| *reason)).collect()
     }
@@ -129,7 +128,7 @@ mod tests {
         note(Reason::Unreachable, 0);
         note(Reason::Authentication, 100);
         assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);
-        // Two that take turns are no flood.
+        // Two reasons that alternate do not flood the log.
         note(Reason::Unreachable, 200);
         note(Reason::Authentication, 60_099);
         assert_eq!(told(&log), [Reason::Unreachable, Reason::Authentication]);

@@ -43,16 +43,16 @@ local LOG_ENTRIES = 262144
 local AHEAD_MAX_S = 5
 -- The votes of a server expire once to twice this long after the last of them has ended: few changes have to prolong that.
 local SPARE_S = 60
--- `meta` has the names of so many last entries, too: a caller that waits for others knows one of those, and the log costs
+-- The number of last entries whose names `meta` has, too: a caller that waits for others knows one of those, and the log costs
 -- more to ask.
 local RECENT_ENTRIES = 256
--- A command has at most so many words.
+-- The most words of a command.
 local WORDS_MAX = 4000
--- An entry repeats so many digits of the bits before it: a node that waits sees that the log was exchanged meanwhile.
+-- The digits that an entry repeats of the bits before it: a node that waits sees that the log was exchanged meanwhile.
 local DIGITS_BEFORE = 6
 -- Stamps are microseconds. Those of rotations are whole multiples of this, so that a spare fits in between.
 local STAMP_STEP = 10
--- Votes that have ended leave the store with one change in so many.
+-- One change in this number takes votes that have ended out of the store.
 local SWEEP_EVERY = 16
 
 local function refuse(code, why)
@@ -210,7 +210,7 @@ local function tell(call, server, kind, value)
   entry[at + 1], entry[at + 2] = kind, value
 end
 
--- Adds the writes of what was noted of one kind: one command removes, one sets.
+-- Adds the writes of the values noted of one kind: one command removes, one sets.
 local function add_writes(writes, changed, key, removing, setting)
   local to_remove, to_set
   for name, value in pairs(changed or {}) do
@@ -418,7 +418,7 @@ local function place(call, server, listing, stamp, token)
   end
 end
 
--- Of what 1.0.0 took away the server is not known, and is 0.
+-- The server of a listing that 1.0.0 took away is not known, and is 0.
 local function is_listing_gone(call, listing)
   return get(call, 'gone', call.server .. ':' .. listing) or get(call, 'gone', '0:' .. listing)
 end
@@ -553,7 +553,7 @@ local function list(call, before, token, bits, stamp)
   local known = math.max(call.stamp, tonumber(stamp))
   local at = math.max(call.now_ms * 1000, (math.floor(known / STAMP_STEP) + 1) * STAMP_STEP)
   if not record then
-    -- Server, address and instant are what rewards are made unique by: casts begin behind the votes of an earlier listing.
+    -- Server, address and instant make a reward unique: casts begin behind the votes of an earlier listing.
     at = math.max(at, (ended_s(call) + 1) * 1000000)
   end
   local listing = record and record.listing or string.format('%016.0f-%s', at, bits)

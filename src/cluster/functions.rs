@@ -1,4 +1,4 @@
-//! The functions in the store: loaded where they are missing, compared where they are there, and called by hand.
+//! The functions in the store: loads them if they are missing, compares them with this version's, and calls them.
 
 use std::sync::LazyLock;
 
@@ -10,43 +10,43 @@ use super::resp::Value;
 use super::wire::sha1;
 use crate::vote::id::ServerId;
 
-/// What every node has the store do, before it names its version.
+/// The text of the functions, before it names its version.
 pub const CODE: &str = include_str!("functions.lua");
 /// The library's name.
 pub const LIBRARY: &str = "vote_status";
 
-/// What [`CODE`] has in the place of its version.
+/// The text that [`CODE`] has in the place of its version.
 const NO_VERSION: &str = "'unknown'";
 /// The schema of 1.0.0, which this version takes over.
 pub(super) const SCHEMA_BEFORE: &str = "2";
-/// What the names of 1.0.0's functions begin with. The later ones begin with their schema.
+/// The beginning of the names of 1.0.0's functions. Later names begin with their schema.
 const PREFIX_OF_1_0_0: &str = "vote_status_";
 
 static VERSION: LazyLock<String> = LazyLock::new(|| sha1::hex(CODE.as_bytes()));
 static LOADED: LazyLock<String> = LazyLock::new(|| CODE.replacen(NO_VERSION, &format!("'{}'", version()), 1));
 
-/// The version of the functions, which each heartbeat compares: the digest of their text.
+/// The version of the functions: the SHA-1 of their text. Each heartbeat compares it.
 #[must_use]
 pub fn version() -> &'static str {
     &VERSION
 }
 
-/// The text as it is loaded: it says its version.
+/// The text to load, which names its version.
 #[must_use]
 pub fn loaded() -> &'static str {
     &LOADED
 }
 
-/// Loads the functions where they are missing, or where those of 1.0.0 are there, and says whether those in the store are of this
-/// version. It replaces no others: nodes of another version may be using them.
+/// Loads the functions if the store has none or those of 1.0.0. Gives whether the functions in the store are now of this version.
+/// The call replaces no others: nodes of another version may be using them.
 ///
 /// # Errors
-/// Where the store cannot be asked, or knows no functions.
+/// If the store cannot be asked, or does not support functions.
 pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
     let mut words = vec!["FUNCTION", "LOAD"];
     match find(link)? {
         None => {}
-        // Its nodes see another library within a second, and take no votes.
+        // The nodes of 1.0.0 see another library within a second, and take no votes.
         Some(library) if library.is_of_1_0_0() => {
             words.push("REPLACE");
         }
@@ -54,7 +54,7 @@ pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
     }
     words.push(loaded());
     match link.ask(&words) {
-        // Another node has loaded some meanwhile. A function of this name in another library is another refusal.
+        // Another node has loaded the library meanwhile. The error for a function name of another library reads differently.
         Err(LinkError::Refused(_, why)) if why.contains("ibrary") && why.contains("already exists") => {
             Ok(find(link)?.is_some_and(|library| library.code == loaded()))
         }
@@ -62,7 +62,7 @@ pub fn ensure(link: &mut StoreLink) -> Result<bool, LinkError> {
     }
 }
 
-/// Each machine of a server in cluster mode has its own functions: one may lack them.
+/// In cluster mode each machine has its own functions, so one may lack them.
 fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     let LinkError::Refused(_, why) = error else { return error };
     let host = link.host();
@@ -70,12 +70,12 @@ fn lacking(error: LinkError, link: &StoreLink) -> LinkError {
     LinkError::Refused(Reason::Functions, why)
 }
 
-/// Takes the keys of 1.0.0 over, once the functions are loaded. Gives the names of its nodes, which take no votes any more; `None`
-/// where there is nothing to take over. Several nodes may do so at once: the store does it once. The bits tell the entry that it
-/// writes from every other one.
+/// Takes over the keys of 1.0.0, once the functions are loaded. Gives the names of 1.0.0's nodes, which take no votes any more;
+/// `None` if there is nothing to take over. Several nodes may call this at once: the store does it once. The bits tell the
+/// takeover's entry from all others.
 ///
 /// # Errors
-/// Where the store cannot be asked, or refuses.
+/// If the store cannot be asked, or refuses.
 pub fn take_over(link: &mut StoreLink, bits: i64) -> Result<Option<Vec<String>>, LinkError> {
     let held = link.ask(&["HMGET", keys::META, "store", "schema"])?;
     let Some([store, schema]) = items(&held) else { return Err(link.strange("an id")) };
@@ -94,7 +94,7 @@ pub fn take_over(link: &mut StoreLink, bits: i64) -> Result<Option<Vec<String>>,
 /// The commands, each with its key, that a node needs and this connection's user may not use.
 ///
 /// # Errors
-/// Either kind.
+/// If the connection is lost, or the store refuses.
 pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
     let claims = keys::claims(ServerId(0));
     let keys = [keys::LOG, &claims, keys::DIRECTORY, keys::TOKENS, keys::META, keys::GONE, keys::NODES];
@@ -105,19 +105,19 @@ pub fn missing_rights(link: &mut StoreLink) -> Result<Vec<String>, LinkError> {
     }
 }
 
-/// Calls a function. Gives what it answers behind the store's time: a word, and what belongs to it.
+/// Calls a function. Gives its reply without the store's time: a word, and the fields that belong to it.
 ///
 /// # Errors
-/// Either kind; also where the function refuses.
+/// If the connection is lost, or the store or the function refuses.
 pub(super) fn call(link: &mut StoreLink, words: &[&str]) -> Result<Vec<Value>, LinkError> {
     let reply = link.ask(words)?;
     answered(link, reply)
 }
 
-/// What a function answered behind the store's time.
+/// The fields of a function's reply behind the store's time.
 ///
 /// # Errors
-/// Where it refuses, or where that is no answer of a function.
+/// If the function refuses, or the reply is none of a function.
 pub(super) fn answered(link: &StoreLink, reply: Value) -> Result<Vec<Value>, LinkError> {
     let Value::Array(mut fields) = reply else { return Err(link.strange("an answer")) };
     let is_timed = fields.first().is_some_and(|time| number(time).is_some());
@@ -142,7 +142,7 @@ impl Library {
         !self.names.is_empty() && self.names.iter().all(|name| name.starts_with(PREFIX_OF_1_0_0))
     }
 
-    /// The first one in a reply: names and values in turn.
+    /// Reads the first library of a reply: names and values in turn.
     fn read(reply: &Value) -> Option<Self> {
         let fields = items(items(reply)?.first()?)?;
         let field = |fields: &'_ [Value], name: &str| {
@@ -152,7 +152,7 @@ impl Library {
         let functions = field(fields, "functions")?;
         let names = items(&functions)?.iter().map(|function| field(items(function)?, "name"));
         let names = names.map(|name| text(&name?).map(str::to_owned)).collect::<Option<_>>()?;
-        // What is no text is no library of ours.
+        // Code that is no text is not ours: it counts as an empty text.
         Some(Self { code: text(&code).unwrap_or_default().to_owned(), names })
     }
 }
@@ -160,7 +160,7 @@ impl Library {
 /// The library in the store, if it is there.
 ///
 /// # Errors
-/// Where the store cannot be asked, or knows no functions.
+/// If the store cannot be asked, or does not support functions.
 fn find(link: &mut StoreLink) -> Result<Option<Library>, LinkError> {
     let reply = link.ask(&["FUNCTION", "LIST", "LIBRARYNAME", LIBRARY, "WITHCODE"]);
     let reply = reply.map_err(|error| match error {
@@ -214,7 +214,7 @@ mod tests {
         };
         assert_eq!(library(&["vote_status_vote"]).code, "code");
         assert!(library(&["vote_status_vote", "vote_status_head"]).is_of_1_0_0());
-        // That of a later version has other names again.
+        // A later version's library has other names again.
         for names in [&["vs3_head", "vs3_vote"][..], &["vs4_head"], &["vs3_vote", "vote_status_vote"], &[]] {
             assert!(!library(names).is_of_1_0_0(), "{names:?}");
         }

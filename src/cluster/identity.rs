@@ -1,5 +1,4 @@
-//! Which store this node follows, kept over restarts: an empty or another one must not be taken for it.
-//! And which of the store's histories it followed last: in another one something may be lost.
+//! The id of the store that this node follows, kept over restarts: the node must not take an empty or another store for it.
 
 use std::fs;
 use std::io::{self, ErrorKind, Write};
@@ -7,11 +6,10 @@ use std::path::Path;
 
 use crate::whole_file::WholeFile;
 
-/// What was kept; `None` where there is no such file. A file that cannot be read is an error: without an id the node
-/// would follow any store.
+/// The kept id; `None` if there is no file. An unreadable file is an error: without an id the node would follow any store.
 ///
 /// # Errors
-/// Where there is one and it is empty, or cannot be read.
+/// If the file is empty or cannot be read.
 pub fn read(path: &Path) -> io::Result<Option<String>> {
     match fs::read_to_string(path) {
         Ok(text) if text.trim().is_empty() => Err(io::Error::new(ErrorKind::InvalidData, "it holds no id")),
@@ -21,7 +19,7 @@ pub fn read(path: &Path) -> io::Result<Option<String>> {
     }
 }
 
-/// Keeps what this process leaves to the one after it. Where that fails it says where and why, and the node goes on.
+/// Writes the line for the next process. An error names the file and the cause, and the node goes on.
 pub(super) fn keep(path: &Path, line: &str) -> Result<(), String> {
     if read(path).ok().flatten().as_deref() == Some(line) {
         return Ok(());

@@ -1,11 +1,10 @@
-//! The names of the store's keys. One partition, `{0}`: with the braces all of it would lie in one
-//! slot of a Redis Cluster.
+//! The names of the store's keys. All of them are in the partition `{0}`: the braces put them into one slot of a Redis Cluster.
 
 use crate::vote::id::ServerId;
 
-/// The version of the keys: what stands in them, and which functions change it.
+/// The version of the keys: the form of their values, and the functions that change them.
 pub const SCHEMA: &str = "3";
-/// What every key begins with.
+/// The beginning of every key.
 pub const PREFIX: &str = "vs:{0}:";
 /// The log of changes, which every node follows.
 pub const LOG: &str = "vs:{0}:log";
@@ -13,15 +12,15 @@ pub const LOG: &str = "vs:{0}:log";
 pub const DIRECTORY: &str = "vs:{0}:dir";
 /// A hash of token to server, so that no two servers have one token.
 pub const TOKENS: &str = "vs:{0}:tok";
-/// A sorted set of the votes and listings that were taken away, until they would be over: they must not be given
-/// back.
+/// A sorted set of the removed votes and listings, so that no node gives them back. A vote stays until it would be over, a
+/// listing for ever.
 pub const GONE: &str = "vs:{0}:gone";
-/// A hash of node to what it says of itself.
+/// A hash of node to the node's record.
 pub const NODES: &str = "vs:{0}:nodes";
 /// A hash with the store's id, schema and settings.
 pub const META: &str = "vs:{0}:meta";
 
-/// While a store is being filled its id begins so: no node follows it yet.
+/// The beginning of a store's id while it is being filled: no node follows it yet.
 const FILLING: &str = "reseed-";
 
 /// The id of a store while it is filled.
@@ -36,7 +35,7 @@ pub fn is_filling(store: &str) -> bool {
     store.starts_with(FILLING)
 }
 
-/// A server's votes: address to second.
+/// The key of a server's votes: a sorted set of address to second.
 #[must_use]
 pub fn claims(server: ServerId) -> String {
     format!("vs:{{0}}:s:{server}")

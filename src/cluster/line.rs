@@ -1,5 +1,5 @@
-//! The thread of one of a node's two connections: it carries questions to the store and answers back, and decides nothing.
-//! All that waits goes out in one write, and its replies are read before the next.
+//! The thread of one of a node's two connections: it carries questions to the store and answers back, and decides nothing. It
+//! sends all waiting questions in one write, and reads their replies before the next write.
 
 use std::sync::mpsc::Receiver;
 use std::thread;
@@ -18,45 +18,45 @@ use super::wire::answer::{Done, StoreAnswer, StoreReply};
 use super::wire::question::StoreQuestion;
 use crate::clock::Clock;
 
-/// The machine gives a connection up before; this is for what it does not wait for.
+/// The longest wait for a reply. The node's machine gives up earlier; this bounds the replies that the machine does not wait for.
 const TIMEOUT: Duration = Duration::from_secs(30);
-/// The pause after entries have come. Every entry wakes every node: a moment's rest lets several come together,
-/// and leaves the store time for votes.
+/// The pause after entries have come. Every entry wakes every node: the pause lets several entries come together, and leaves the
+/// store time for votes.
 const NAP: Duration = Duration::from_millis(1);
 
-/// What a line is to do. Each connection has a number, so that what belongs to an earlier one is known.
+/// An order to a line. Each connection has a number, by which a line tells orders for an earlier one.
 pub(super) enum LineOrder {
-    /// To connect: to this machine, where it is known.
+    /// Connect, to this machine if it is known.
     Connect(u64, Option<Host>),
-    /// To ask.
+    /// Ask this question.
     Ask(u64, StoreQuestion),
 }
 
-/// What a line has learnt, on the connection of this number.
+/// News of a line, with the number of its connection.
 pub(super) struct LineNews {
     pub(super) line: NodeLine,
     pub(super) connection: u64,
     pub(super) what: Learnt,
 }
 
-/// See [`LineNews`].
+/// The content of [`LineNews`].
 pub(super) enum Learnt {
-    /// The connection is there: what ends it from outside, and where it leads.
+    /// The connection is open: its closer, and its machine.
     Connected(SocketCloser, Host),
-    /// It could not be made, or is lost.
+    /// The connection could not be made, or is lost.
     Lost(LinkError),
     /// An answer.
     Answered(LineAnswer),
     /// A part of an answer has come.
     Progressed,
-    /// What the machine of the store says of itself.
+    /// The primary's report of itself.
     Looked(Look),
 }
 
 /// An answer.
 pub(super) struct LineAnswer {
     pub(super) answer: StoreAnswer,
-    /// When the question left and the answer was there, in microseconds of the monotonic clock.
+    /// When the question left and when the answer was there, in microseconds of the monotonic clock.
     pub(super) asked_us: u64,
     pub(super) answered_us: u64,
     /// The bits of a change that too few replicas hold.
@@ -68,17 +68,17 @@ pub(super) struct Line {
     line: NodeLine,
     address: StoreAddress,
     orders: Receiver<LineOrder>,
-    /// Gives what was learnt to the recorder.
+    /// Gives news to the recorder.
     tell: Box<dyn Fn(LineNews) + Send>,
     clock: Clock,
-    /// How long a replica is waited for, which is to hold a change too, in milliseconds.
+    /// How long a change waits until a replica holds it too, in milliseconds; `None` for no wait.
     confirm_ms: Option<u64>,
-    /// How often the store was looked at.
+    /// The number of looks at the store.
     looks: usize,
 }
 
 impl Line {
-    /// One that has not connected yet.
+    /// A line that has not connected yet.
     pub(super) fn new(
         line: NodeLine,
         address: StoreAddress,
@@ -90,7 +90,7 @@ impl Line {
         Self { line, address, orders, tell, clock, confirm_ms, looks: 0 }
     }
 
-    /// Works until no order comes any more.
+    /// Runs until no more orders can come.
     pub(super) fn run(mut self) {
         let mut open: Option<(u64, Primary)> = None;
         while let Ok(first) = self.orders.recv() {
@@ -142,7 +142,7 @@ impl Line {
         }
     }
 
-    /// The feed finds the primary and sees to its functions; the votes go where the feed is.
+    /// The feed finds the primary and sees to its functions; the votes' line connects to the feed's machine.
     fn open(&self, host: Option<&Host>) -> Result<(Primary, Option<Look>), LinkError> {
         let mut primary = match host {
             Some(host) => Primary::at(&self.address, host)?,
@@ -168,7 +168,7 @@ impl Line {
             resp::pack(&question.words(), &mut packed);
         }
         let is_change = |question: &StoreQuestion| matches!(question, StoreQuestion::Change(..));
-        // What is given back is written by every node that knows it, and needs no confirmation.
+        // A fact that is given back needs no confirmation: every node that knows it writes it.
         let confirm_ms = self.confirm_ms.filter(|_| self.line == NodeLine::Votes && questions.iter().any(is_change));
         if let Some(confirm_ms) = confirm_ms {
             resp::pack(&wait(confirm_ms), &mut packed);
@@ -217,8 +217,8 @@ impl Line {
         reply_reader::answer(link, question, &|| self.learnt(connection, Learnt::Progressed))
     }
 
-    /// Whether a replica holds these changes. Newer stores confirm only what was written on this connection: where a vote
-    /// was there already, something is written that changes nothing.
+    /// Whether a replica holds these changes. Newer stores confirm only writes of this connection. So if a vote was there
+    /// already, the line makes a write that changes nothing.
     fn is_confirmed(
         &self,
         link: &mut StoreLink,
@@ -237,8 +237,7 @@ impl Line {
         Ok(matches!(replies.as_slice(), [Ok(_), Ok(replicas)] if holds_a_replica(replicas)))
     }
 
-    /// A write that changes no vote and no server. Its score is another one each time, as a store passes on to its
-    /// replicas only what changes.
+    /// A write that changes no vote and no server. Its score is a new one each time, as a store sends its replicas only changes.
     fn touch(&self) -> Vec<String> {
         let now = self.clock.now();
         let place = format!("{}.{:06}", now.wall.0, now.monotonic_us % 1_000_000);
@@ -246,12 +245,12 @@ impl Line {
     }
 }
 
-/// Waits for a replica to hold what was written before on the connection.
+/// The command that waits until a replica holds the earlier writes of the connection.
 fn wait(confirm_ms: u64) -> Vec<String> {
     ["WAIT", "1", &confirm_ms.to_string()].map(str::to_owned).to_vec()
 }
 
-/// Whether the reply to [`wait`] says that a replica holds it.
+/// Whether the reply to [`wait`] says that a replica holds them.
 fn holds_a_replica(replicas: &Value) -> bool {
     number(replicas).is_some_and(|replicas| replicas > 0)
 }

@@ -1,5 +1,5 @@
-//! A connection to one machine of the store: questions out, replies in, each within its time. Knows
-//! what machines say when they refuse, not what is asked.
+//! A connection to one machine of the store: it sends questions and reads replies, each within its time-out. It knows how
+//! machines refuse, and does not know the questions.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,24 +13,24 @@ use super::reason::Reason;
 use super::resp::{self, ReadError, Value};
 use super::socket::{SocketCloser, StoreSocket, fault};
 
-/// A machine is taken to be gone if a connection, or a reply, takes longer than this.
+/// The longest wait for a connection or a reply: a slower machine counts as gone.
 pub const TIMEOUT: Duration = Duration::from_millis(1_000);
-/// The same for a sentinel. It is shorter, as there are others to ask.
+/// The same wait for a sentinel. It is shorter, as there are others to ask.
 pub const SENTINEL_TIMEOUT: Duration = Duration::from_millis(500);
-/// Room for replies on their way, in bytes.
+/// The size of the read buffer, in bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Why there is no reply to use: of what kind, and in one line.
+/// Why there is no usable reply: the kind, and a message of one line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LinkError {
-    /// The connection is of no use any more. What was asked may have been done.
+    /// The connection is of no use any more. The store may have done what it was asked.
     Lost(Reason, String),
-    /// The machine answered that it will not. Nothing was done.
+    /// The machine refused.
     Refused(Reason, String),
 }
 
 impl LinkError {
-    /// Of what kind it is.
+    /// The kind of the error.
     #[must_use]
     pub const fn reason(&self) -> Reason {
         let (Self::Lost(reason, _) | Self::Refused(reason, _)) = self;
@@ -47,13 +47,13 @@ impl fmt::Display for LinkError {
 
 /// An open connection.
 pub struct StoreLink {
-    /// With room for replies on their way.
+    /// Buffered, for replies on their way.
     socket: BufReader<StoreSocket>,
     host: Host,
 }
 
 impl StoreLink {
-    /// Connects and greets within `timeout`; replies may take as long.
+    /// Connects and logs in. The connection and each reply may take up to `timeout`.
     ///
     /// # Errors
     /// [`LinkError::Lost`], with what to look at.
@@ -74,7 +74,7 @@ impl StoreLink {
         Ok(link)
     }
 
-    /// A machine that does not take the greeting is of no use, whatever it says.
+    /// Sends a command of the login. A refusal counts as a lost connection: the machine is of no use.
     fn greet(&mut self, words: &[&str]) -> Result<(), LinkError> {
         match self.ask(words) {
             Ok(_) => Ok(()),
@@ -82,7 +82,7 @@ impl StoreLink {
         }
     }
 
-    /// What ends the connection from another thread.
+    /// The handle that closes the connection from another thread.
     ///
     /// # Errors
     /// [`LinkError::Lost`]
@@ -90,18 +90,18 @@ impl StoreLink {
         self.socket.get_ref().closer().map_err(|error| self.lost(&error))
     }
 
-    /// The machine that it leads to.
+    /// The machine at the other end.
     #[must_use]
     pub const fn host(&self) -> &Host {
         &self.host
     }
 
-    /// What comes next, for a reader of its own: where every reply to a question is read.
+    /// The unread bytes, for a caller that parses a reply itself and reads it to its end.
     pub(super) fn unread(&mut self) -> &mut impl BufRead {
         &mut self.socket
     }
 
-    /// Waits so long for each reply from now on.
+    /// Sets the longest wait for each reply.
     ///
     /// # Errors
     /// [`LinkError::Lost`]
@@ -109,10 +109,10 @@ impl StoreLink {
         self.socket.get_ref().set_timeout(timeout).map_err(|error| self.lost(&error))
     }
 
-    /// Asks one thing, in the words of a command.
+    /// Sends one command, and reads its reply.
     ///
     /// # Errors
-    /// Either kind.
+    /// If the connection is lost, or the machine refuses.
     pub fn ask(&mut self, words: &[impl AsRef<str>]) -> Result<Value, LinkError> {
         let mut packed = Vec::new();
         resp::pack(words, &mut packed);
@@ -123,8 +123,8 @@ impl StoreLink {
         })
     }
 
-    /// Asks these things in one go. Gives the replies that came before the connection was lost, if it was, each with
-    /// its own refusal.
+    /// Sends these commands in one go. Gives the replies, each with its own refusal, and the error if the connection was lost
+    /// before the last reply.
     pub fn ask_all(
         &mut self,
         questions: impl IntoIterator<Item = Vec<String>>,
@@ -146,7 +146,7 @@ impl StoreLink {
         (replies, None)
     }
 
-    /// Sends commands, one behind the other.
+    /// Sends packed commands, one behind the other.
     ///
     /// # Errors
     /// [`LinkError::Lost`]
@@ -163,7 +163,7 @@ impl StoreLink {
         }
     }
 
-    /// The next reply, a refusal too.
+    /// Reads the next reply; a refusal is one too.
     ///
     /// # Errors
     /// [`LinkError::Lost`]
@@ -174,18 +174,18 @@ impl StoreLink {
         })
     }
 
-    /// What the machine said is why it will not.
+    /// The error for a refusal in these words.
     pub(super) fn refused(&self, why: &str) -> LinkError {
         LinkError::Refused(refusal(why), format!("the store at {} refuses: {why}", self.host))
     }
 
-    /// The connection failed.
+    /// The error for a connection that failed.
     pub(super) fn lost(&self, error: &io::Error) -> LinkError {
         let (reason, why) = fault(error);
         LinkError::Lost(reason, format!("the store at {} does not answer: {why}", self.host))
     }
 
-    /// A reply that makes no sense: what is there is no store of ours.
+    /// The error for a reply that makes no sense: the machine is no store of ours.
     #[must_use]
     pub fn strange(&self, what: &str) -> LinkError {
         let why =
@@ -193,10 +193,10 @@ impl StoreLink {
         LinkError::Lost(Reason::Garbled, why)
     }
 
-    /// What this machine is.
+    /// The machine's report of itself.
     ///
     /// # Errors
-    /// Either kind.
+    /// If the connection is lost, or the machine refuses.
     pub fn role(&mut self) -> Result<StoreRole, LinkError> {
         let reply = self.ask(&["INFO", "server", "replication", "memory", "stats", "cluster"])?;
         let Some(info) = text(&reply) else { return Err(self.strange("a description of itself")) };
@@ -208,7 +208,7 @@ impl StoreLink {
     }
 }
 
-/// A refusal with the key that these words name. A store that finds a key of a wrong type says all but the key.
+/// A refusal with the key among these words: a store that finds a key of a wrong type does not name the key.
 pub(super) fn with_key(why: String, words: &[impl AsRef<str>]) -> String {
     let key = words.iter().map(AsRef::as_ref).find(|word| word.starts_with(keys::PREFIX));
     match key {
@@ -217,10 +217,10 @@ pub(super) fn with_key(why: String, words: &[impl AsRef<str>]) -> String {
     }
 }
 
-/// What kind of reason a refusal is, by its code and, where that says nothing, by its words.
+/// The kind of a refusal, by its code or, where no code fits, by its words.
 #[must_use]
 pub fn refusal(why: &str) -> Reason {
-    /// Beginnings of what Redis and Valkey say; the first one that fits counts.
+    /// Beginnings of refusals of Redis and Valkey; the first one that fits counts.
     const CODES: [(&str, Reason); 29] = [
         ("WRONGPASS", Reason::Authentication),
         ("NOAUTH", Reason::Authentication),
@@ -252,7 +252,7 @@ pub fn refusal(why: &str) -> Reason {
         ("VSKEY", Reason::Garbled),
         ("WRONGTYPE", Reason::Garbled),
     ];
-    /// What else they say, in whatever place.
+    /// Words at any place of a refusal.
     const WORDS: [(&str, Reason); 6] = [
         ("Function not found", Reason::Functions),
         ("can't run this command", Reason::Rights),
@@ -266,26 +266,26 @@ pub fn refusal(why: &str) -> Reason {
     code.or_else(word).map_or(Reason::Refused, |(_, reason)| *reason)
 }
 
-/// What a machine says of itself.
+/// A machine's report of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreRole {
-    /// Whether it takes writes.
+    /// Whether the machine is a primary.
     pub is_primary: bool,
-    /// Another one means another process.
+    /// The id of its process: a restart changes it.
     pub run_id: String,
-    /// How it makes room when it is full, where that drops keys; a limit may be set at any moment.
+    /// Its eviction policy, if that drops keys. A memory limit may be set at any moment.
     pub policy: Option<String>,
-    /// Keys that it has dropped to make room since its start.
+    /// The number of keys that it has evicted since its start.
     pub evicted: u64,
-    /// Whether it is one of several machines that share the keys out.
+    /// Whether it is in cluster mode, and shares the keys with other machines.
     pub is_clustered: bool,
 }
 
 impl StoreRole {
-    /// Reads what it says.
+    /// Reads a machine's report.
     ///
     /// # Errors
-    /// The field that it lacks.
+    /// The name of a missing field.
     pub fn read(info: &str) -> Result<Self, &'static str> {
         let field = |name: &'static str| info_field(info, name);
         Ok(Self {
@@ -298,7 +298,7 @@ impl StoreRole {
     }
 }
 
-/// A field of what a machine says of itself.
+/// A field of a machine's report.
 #[must_use]
 pub fn info_field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
     info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)

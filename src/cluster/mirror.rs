@@ -1,4 +1,4 @@
-//! A state read from the store as a node reads it, to be compared with one.
+//! A copy of the store's state, read as a node reads it, to compare with a node's.
 
 use super::address::StoreAddress;
 use super::admin;
@@ -18,10 +18,10 @@ use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::table::CooldownTable;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// A reading is torn where servers are listed anew during it, or the store forgets something. That is tried again so often.
+/// The most tries to read the state. A reading is torn if a server is listed anew during it, or the store forgets something.
 const READINGS_MAX: usize = 5;
 const BOUNDS: Bounds = Bounds::USUAL;
-/// Entries that are read at once: few enough for a store with a limit on what waits for a client.
+/// Entries of the log that are read at once: few enough for a store that limits a client's output buffer.
 const ENTRIES_MAX: usize = 1_000;
 
 /// The store's state up to an entry of its log.
@@ -35,13 +35,13 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Reads it whole, while others write.
+    /// Reads the whole state, while others write.
     ///
     /// # Errors
-    /// Where it cannot be read.
+    /// If the state cannot be read.
     pub fn read(address: &StoreAddress) -> Result<Self, LinkError> {
         let mut primary = admin::open(address)?;
-        // A primary that is busy saving is slow, and nobody waits for a vote here.
+        // A primary that is busy saving is slow, and no voter waits for this reading.
         primary.link.set_timeout(TIMEOUT * 5)?;
         let StoreReply::Meta { store, cooldown_s, prefix, .. } = ask(&mut primary.link, &StoreQuestion::Meta)? else {
             return Err(primary.link.strange("a cooldown"));
@@ -67,10 +67,10 @@ impl Mirror {
         Err(broken_off())
     }
 
-    /// Goes on to the entry of number `until`, or to the end of the log.
+    /// Follows the log to the entry of number `until`, or to the end.
     ///
     /// # Errors
-    /// Where the log cannot be read, or does not go on.
+    /// If the log cannot be read, or does not continue this state.
     pub fn advance(&mut self, until: Option<u64>) -> Result<(), LinkError> {
         let (link, reading) = (&mut self.primary.link, &mut self.reading);
         let now = now(link)?;
@@ -91,7 +91,7 @@ impl Mirror {
         Ok(())
     }
 
-    /// The last entry of the log that it has.
+    /// The last entry of the log that this state has.
     #[must_use]
     pub const fn position(&self) -> Last {
         self.reading.position
@@ -109,13 +109,13 @@ impl Mirror {
         &self.reading.state.table
     }
 
-    /// What of the store cannot be read: nodes do not show it either.
+    /// The parts of the store that cannot be read. Nodes do not show them either.
     #[must_use]
     pub fn unreadable(&self) -> &[String] {
         &self.reading.unreadable
     }
 
-    /// The digest of what is live at `now`.
+    /// The digest of the servers, and of the votes live at `now`.
     #[must_use]
     pub fn digest(&self, now: UnixSeconds) -> Digest {
         Digest::of(&self.servers(), &self.votes().view(), self.cooldown, now)
@@ -137,7 +137,7 @@ fn now(link: &mut StoreLink) -> Result<UnixSeconds, LinkError> {
     now_s.map(UnixSeconds).ok_or_else(|| link.strange("a time"))
 }
 
-/// Carries a reading out; `None` where it was torn.
+/// Carries a reading out; `None` if it was torn.
 fn read_whole(
     link: &mut StoreLink,
     mut reading: StateReading,

@@ -1,4 +1,4 @@
-//! A store that nodes share: Redis or Valkey. The second implementation of what the recorder needs.
+//! A store that nodes share: Redis or Valkey. It is the service's second implementation of a store.
 //!
 //! ```text
 //! recorder (table, machine) ─ questions ─→ line ─→ functions in the store ─→ a ZSET for each server: the truth
@@ -6,7 +6,7 @@
 //!     └──────────────────────── answers ── line ←──────────────────────────────┘
 //! ```
 //!
-//! One primary, and replicas of it; a read never comes here.
+//! The store is one primary and its replicas. A status request never comes here.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -57,19 +57,19 @@ use node::{NodeMachine, Start};
 use recorder::{LineEnd, NodeMessage, NodeRecorder, RecorderParts};
 use view::ClusterView;
 
-/// A store's clock that goes back by no more than this is waited for, in microseconds (contract, "Time").
+/// The largest step back of the store's clock that the node waits out, in microseconds (contract, "Time").
 const STANDSTILL_MAX_US: i64 = 60_000_000;
 
-/// The store that a node is to share, and how.
+/// The store that a node shares, and the node's settings for it.
 #[derive(Clone)]
 pub struct RedisStore {
-    /// Where it is.
+    /// The store's address.
     pub address: StoreAddress,
-    /// A vote is confirmed once a replica holds it too; how long is waited for that, in milliseconds.
+    /// How long a vote waits until a replica holds it too, in milliseconds; `None` for no wait.
     pub confirm_ms: Option<u64>,
-    /// Where the id of the store is kept over restarts.
+    /// The file that keeps the store's id over restarts.
     pub id_path: PathBuf,
-    /// A node whose state is older than this, in milliseconds, is not ready.
+    /// The greatest age of the state of a node that is ready, in milliseconds.
     pub stale_max_ms: Option<u64>,
 }
 
@@ -78,17 +78,17 @@ pub type NodeWork = Box<dyn FnOnce() + Send>;
 
 /// The parts of a node, before its threads are started.
 pub struct Node {
-    /// Owns the state, and what is known of the store.
+    /// Owns the state, and the machine that knows the store.
     pub recorder: NodeRecorder,
-    /// For the control service.
+    /// The control service's handle of the recorder.
     pub handle: RecorderHandle,
-    /// Where the node stands.
+    /// The view of the node's standing.
     pub view: Arc<ClusterView>,
-    /// The two connections. Each ends with the recorder.
+    /// The thread of the feed's connection. It ends with the recorder.
     pub feed: NodeWork,
-    /// See `feed`.
+    /// The thread of the votes' connection. It ends with the recorder.
     pub votes: NodeWork,
-    /// Takes commands to the recorder. Ends with the last handle.
+    /// The thread that takes commands to the recorder. It ends with the last handle.
     pub submitter: NodeWork,
 }
 
@@ -105,7 +105,7 @@ impl RedisStore {
         });
         let live = LiveState::new(CooldownTable::with_prefix(settings.ipv6_prefix));
         let (sender, messages) = channel();
-        // A call waits for a replica besides.
+        // A call may wait for a replica too.
         let usual = Bounds::USUAL;
         let bounds = Bounds { patience_ms: usual.patience_ms + confirm_ms.unwrap_or_default(), ..usual };
         let machine = NodeMachine::new(Start {
@@ -120,7 +120,7 @@ impl RedisStore {
         let line = |line, confirm_ms| {
             let (orders, ordered) = channel();
             let (news, clock, address) = (sender.clone(), clock.clone(), address.clone());
-            // The recorder has ended, and needs no news.
+            // After an error the recorder has ended, and needs no news.
             let tell = Box::new(move |what| drop(news.send(NodeMessage::News(what))));
             let line = Line::new(line, address, ordered, tell, clock, confirm_ms);
             (LineEnd::new(orders), Box::new(|| line.run()) as NodeWork)
@@ -153,9 +153,9 @@ impl RedisStore {
     }
 }
 
-/// The name by which the other nodes know this process. A restart has another one.
+/// The name by which the other nodes know this process. A restarted process has another name.
 fn name() -> String {
-    // Without random numbers the process id is a part of it: it differs at least between nodes of one machine.
+    // Without random numbers the process id is a part of the name: names differ at least between nodes of one machine.
     let own = || u128::from(std::process::id()) << 64 | u128::from(random::number());
     format!("{:032x}", random::bits().map_or_else(|_| own(), u128::from_be_bytes))
 }

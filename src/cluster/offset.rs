@@ -1,10 +1,9 @@
-//! How far the store's clock is from the monotonic clock of this process, from the times that
-//! questions took. Pure arithmetic: reads no clock.
+//! The offset of the store's clock from the monotonic clock of this process, by the times that questions took. Pure arithmetic:
+//! this module reads no clock.
 
-/// The store said that it was `store_us`; the question left at `sent_us` of the monotonic clock, and the answer was
-/// there at `received_us`. Gives the store's time minus the monotonic clock. The store read its clock between the two,
-/// so an estimate that lies between them stays. Of any other the clock was set meanwhile, or has drifted: the middle
-/// can be the least wrong.
+/// Estimates the store's time minus the monotonic clock. A question left at `sent_us` of the monotonic clock, and its answer,
+/// with the store's time `store_us`, came at `received_us`. The store read its clock between the two, so a known estimate within
+/// these bounds stays. If it is outside, the clock was set or has drifted: then the middle has the smallest possible error.
 #[must_use]
 pub fn estimate(known: Option<i64>, store_us: i64, sent_us: i64, received_us: i64) -> i64 {
     let (least, most) = (store_us - received_us.max(sent_us), store_us - sent_us);

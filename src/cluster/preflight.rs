@@ -1,5 +1,5 @@
-//! Looks, before the first node is started, whether a store has all that nodes need. All that is missing is
-//! said together, so that a provider is asked once.
+//! Checks, before the first node is started, whether a store has all that nodes need. All defects are reported together, so that
+//! the operator asks the provider once.
 
 use super::address::{StoreAddress, StoreTarget};
 use super::entry::{items, text};
@@ -9,26 +9,26 @@ use super::link::{LinkError, StoreLink, TIMEOUT, info_field};
 use super::primary::Primary;
 use super::reason::Reason;
 
-/// The first version that has functions.
+/// The first major version of Redis that has functions.
 const MAJOR_MIN: u32 = 7;
 
-/// What a machine lacks: without the first nothing works, of the second an operator should know.
+/// The defects of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lacks {
-    /// Each with what to do.
+    /// Defects that keep nodes from working.
     pub needed: Vec<String>,
-    /// Each with what comes of it.
+    /// Defects that an operator should know of, each with its consequence.
     pub advised: Vec<String>,
 }
 
 /// Asks the store for all that nodes will ask of it, and changes nothing.
 ///
 /// # Errors
-/// Where it cannot be reached at all.
+/// If the store cannot be reached at all.
 pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     let mut link = match Primary::open(address) {
         Ok(primary) => primary.link,
-        // It is there and does not say what it is: the rest of the list is worth asking for.
+        // The machine is there and does not report its role: the rest of the list is worth asking for.
         Err(error) if matches!(error.reason(), Reason::Rights | Reason::Unfit) => {
             let StoreTarget::Direct(hosts) = &address.target else { return Err(error) };
             StoreLink::connect(&address.access, &hosts[0], TIMEOUT)?
@@ -37,7 +37,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
     };
     let mut lacks = Lacks::default();
     look_at_info(&mut link, &mut lacks);
-    // A user of the nodes' own may not ask for it, and each try would be a line in the store's log of refusals.
+    // A dedicated user may not ask for the limit, and each try would be a line in the store's ACL log.
     if address.access.user.is_none() {
         look_at_limit(&mut link, &mut lacks);
     }
@@ -45,7 +45,7 @@ pub fn look(address: &StoreAddress) -> Result<Lacks, LinkError> {
         if let Err(error) = link.ask(words) {
             match error {
                 LinkError::Lost(..) => return Err(error),
-                // A refusal of another kind is of a key that is not there yet.
+                // A refusal of another kind is about a key or a function that is not there.
                 LinkError::Refused(Reason::Rights, why) => {
                     let name = if words[0] == "FUNCTION" { "FUNCTION LIST" } else { words[0] };
                     lacks.needed.push(format!("{name}: {why}"));
@@ -83,7 +83,7 @@ fn look_at_info(link: &mut StoreLink, lacks: &mut Lacks) {
     }
 }
 
-/// Redis' own default is no limit. Where a provider keeps the question away, nothing is told.
+/// Redis has no limit by default. If the provider forbids the question, nothing is reported.
 fn look_at_limit(link: &mut StoreLink, lacks: &mut Lacks) {
     let Ok(reply) = link.ask(&["CONFIG", "GET", "client-output-buffer-limit"]) else { return };
     let limits = items(&reply).and_then(|pair| text(pair.get(1)?)).unwrap_or_default();
@@ -101,8 +101,8 @@ fn hard_limit(limits: &str) -> Option<u64> {
     words.next()?.parse().ok()
 }
 
-/// One question with each command that nodes use, by themselves or within a function, and that changes nothing. What changes
-/// something the functions ask for: see [`functions::missing_rights`].
+/// One question for each command that nodes use, by themselves or within a function; none of them changes anything. The functions
+/// check the rights to write: see [`functions::missing_rights`].
 const QUESTIONS: [&[&str]; 15] = [
     &["FUNCTION", "LIST", "LIBRARYNAME", functions::LIBRARY],
     &["EXISTS", keys::META],
@@ -117,7 +117,7 @@ const QUESTIONS: [&[&str]; 15] = [
     &["ZSCORE", "vs:{0}:s:0", "0"],
     &["TIME"],
     &["WAIT", "0", "1"],
-    // There is no function of that name: a user that may call functions is told so.
+    // No function has this name, and the store says so to a user that may call functions.
     &["FCALL", "vs3_probe", "0"],
     &["FCALL_RO", "vs3_probe", "0"],
 ];
@@ -139,8 +139,8 @@ mod tests {
         assert_eq!(hard_limit("normal"), None);
     }
 
-    /// The user of the documents has what this file and the functions look for, and nothing that neither looks for but what
-    /// finds the machine and loads the functions, each of which fails by its own name.
+    /// The documents' user may do what this file and the functions check. Beyond that the user may only find the machine and load
+    /// the functions, where each lack has an error of its own.
     #[test]
     fn documents_functions_and_this_look_give_one_list_of_rights() {
         let user = DOCUMENT.lines().find(|line| line.starts_with("user vote-status on")).expect("the user");

@@ -1,4 +1,4 @@
-//! The store's primary: found, by its address or by its sentinels, and asked whether it is one.
+//! The store's primary: found by its address or its sentinels, and asked whether it is a primary.
 
 use super::address::{Host, StoreAddress, StoreTarget};
 use super::entry::{items, number, text};
@@ -9,22 +9,21 @@ use super::reason::Reason;
 use super::resp::Value;
 use crate::random;
 
-/// A machine of a server in cluster mode names another one that has the keys; more than so many in a
-/// row know no better than the first.
+/// The most redirections in a row to the machine that has the keys, in cluster mode. More of them lead nowhere.
 const MOVES_MAX: usize = 5;
-/// Machines of a server in cluster mode that are kept in mind.
+/// The most machines to remember, in cluster mode.
 const HEARD_OF_MAX: usize = 64;
 
-/// A sentinel is asked at each such look whether the primary is still the one.
+/// The number of looks at the primary for each question to a sentinel.
 const SENTINEL_TURNS: usize = 5;
 
-/// What a primary says of itself, as far as votes depend on it.
+/// A primary's report of itself, as far as votes depend on it.
 pub struct Look {
-    /// Why no vote may be sent to it.
+    /// Why no vote may be sent to the primary.
     pub barrier: Option<LinkError>,
-    /// Its process, and how many keys that has dropped to make room.
+    /// The id of the primary's process.
     pub run_id: String,
-    /// See `run_id`.
+    /// The number of keys that this process has evicted.
     pub evicted: u64,
 }
 
@@ -32,7 +31,7 @@ pub struct Look {
 pub struct Primary {
     /// The connection.
     pub link: StoreLink,
-    /// What it last said of itself.
+    /// The primary's last report of itself.
     pub role: StoreRole,
 }
 
@@ -40,7 +39,7 @@ impl Primary {
     /// Finds the primary and connects to it.
     ///
     /// # Errors
-    /// Where no machine answers, or the one that does is no primary.
+    /// If no machine answers, or the one that does is no primary.
     pub fn open(address: &StoreAddress) -> Result<Self, LinkError> {
         let found = match &address.target {
             StoreTarget::Direct(hosts) => direct(address, hosts)?,
@@ -52,7 +51,7 @@ impl Primary {
     /// Connects to this machine, which has to be a primary.
     ///
     /// # Errors
-    /// Where it does not answer, or is none.
+    /// If the machine does not answer, or is no primary.
     pub fn at(address: &StoreAddress, host: &Host) -> Result<Self, LinkError> {
         let found = enter(address, host)?;
         if found.role.is_primary { Ok(found) } else { Err(found.is_replica("")) }
@@ -63,10 +62,10 @@ impl Primary {
         LinkError::Lost(Reason::Role, format!("the store at {host} is a replica{now}: its primary is wanted"))
     }
 
-    /// Sees to its functions, and takes the keys of 1.0.0 over where they are there.
+    /// Sees to the store's functions, and takes over the keys of 1.0.0 if there are any.
     ///
     /// # Errors
-    /// Where it does not answer, or does not take the functions.
+    /// If the primary does not answer, or refuses the functions.
     pub fn prepare(&mut self) -> Result<Look, LinkError> {
         let unfit = self.unfit()?;
         if unfit.is_none()
@@ -80,11 +79,11 @@ impl Primary {
         Ok(self.looked(unfit))
     }
 
-    /// Asks it once more what it is, at each heartbeat. A sentinel is asked at each fifth `turn`: a primary that has been cut
-    /// off from all others does not know that it is none any more.
+    /// Asks the primary for its report once more, at each heartbeat. Each fifth `turn` asks a sentinel too: a primary that is cut
+    /// off from all others does not know that it was replaced.
     ///
     /// # Errors
-    /// Where it does not answer, or is no primary any more.
+    /// If the machine does not answer, or is no primary any more.
     pub fn look(&mut self, address: &StoreAddress, turn: usize) -> Result<Look, LinkError> {
         self.role = self.link.role()?;
         if !self.role.is_primary {
@@ -105,11 +104,11 @@ impl Primary {
         Look { barrier: self.check_eviction().err().or(unfit), run_id: run_id.clone(), evicted: *evicted }
     }
 
-    /// Why no vote may be sent to it, with what to do: functions of another form than this version's, or rights that
-    /// its user lacks. Loads the functions where it has none.
+    /// Why no vote may be sent to the primary, with the remedy: its functions are of another form than this version's, or its
+    /// user lacks rights. Loads the functions if there are none.
     ///
     /// # Errors
-    /// Where it does not answer, or does not take the functions.
+    /// If the primary does not answer, or refuses the functions.
     pub fn unfit(&mut self) -> Result<Option<LinkError>, LinkError> {
         let (link, library) = (&mut self.link, functions::LIBRARY);
         if !functions::ensure(link)? {
@@ -129,19 +128,19 @@ impl Primary {
         }))
     }
 
-    /// Requires that votes may be sent to it: see [`Primary::unfit`].
+    /// Requires that votes may be sent to the primary: see [`Primary::unfit`].
     ///
     /// # Errors
-    /// Where they may not, or where it does not answer.
+    /// If they may not, or if the primary does not answer.
     pub fn require_fit(&mut self) -> Result<(), LinkError> {
         self.unfit()?.map_or(Ok(()), Err)
     }
 
-    /// A store that drops keys when it is full takes no votes: one that it drops would be taken again.
-    /// Nor does one that has no limit yet: it may be given one at any moment.
+    /// A store that evicts keys when it is full gets no votes: it would take an evicted vote again. A missing memory limit is no
+    /// excuse: one may be set at any moment.
     ///
     /// # Errors
-    /// Where it is such a one.
+    /// If this is such a store.
     pub fn check_eviction(&self) -> Result<(), LinkError> {
         let Some(policy) = &self.role.policy else { return Ok(()) };
         let host = self.link.host();
@@ -151,10 +150,10 @@ impl Primary {
         Err(LinkError::Refused(Reason::Eviction, why))
     }
 
-    /// Asks one of the sentinels, another one at each `turn`, whether they still name this machine.
+    /// Asks one of the sentinels, another one at each `turn`, whether it still names this machine. If it does not, asks all.
     ///
     /// # Errors
-    /// Where more than half of them name another one. A sentinel that does not answer says nothing.
+    /// If more than half of them name another machine. A sentinel that does not answer does not count.
     fn check_named(&self, address: &StoreAddress, turn: usize) -> Result<(), LinkError> {
         let StoreTarget::Sentinel { sentinels, primary } = &address.target else { return Ok(()) };
         let own = self.link.host();
@@ -170,15 +169,15 @@ impl Primary {
     }
 }
 
-/// A connection to this machine, and what it says of itself.
+/// Connects to this machine, and asks for its report of itself.
 fn enter(address: &StoreAddress, host: &Host) -> Result<Primary, LinkError> {
     let mut link = StoreLink::connect(&address.access, host, TIMEOUT)?;
     let role = link.role()?;
     Ok(Primary { link, role })
 }
 
-/// The machine at this address; of a server in cluster mode the one that has the keys, whichever of its
-/// machines is asked. Those that were named are tried first, then those that were heard of.
+/// The machine at this address; in cluster mode the machine that has the keys, whichever machine is asked. The configured
+/// machines are tried first, then those that the store has named.
 fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<Primary, LinkError> {
     let heard_of = address.heard_of.lock().clone();
     let mut why = None;
@@ -192,14 +191,14 @@ fn direct(address: &StoreAddress, hosts: &[Host]) -> Result<Primary, LinkError> 
                 );
                 return Err(LinkError::Lost(Reason::Unfit, what));
             }
-            // The error of the first one is told: it is the one that the operator named.
+            // The first error is reported: it is about the machine that the operator named first.
             Err(error) => why = why.or(Some(error)),
         }
     }
     Err(why.unwrap_or_else(|| LinkError::Lost(Reason::Unreachable, "the store has no address".into())))
 }
 
-/// Goes on to the machine that has the keys, where this one says that it has not.
+/// Goes on to the machine that has the keys, if this one has not.
 fn owner(address: &StoreAddress, mut found: Primary) -> Result<Primary, LinkError> {
     if !found.role.is_clustered {
         return Ok(found);
@@ -221,8 +220,8 @@ fn owner(address: &StoreAddress, mut found: Primary) -> Result<Primary, LinkErro
     Err(LinkError::Lost(Reason::Slot, why))
 }
 
-/// Where a machine says that the keys are: `… MOVED slot host:port`. One that does not know its own
-/// name leaves it out.
+/// The machine that a refusal names as the owner of the keys: `… MOVED slot host:port`. A machine that does not know its own name
+/// leaves the host out.
 fn moved_to(why: &str, from: &Host) -> Option<Host> {
     let (_, rest) = why.split_once("MOVED ")?;
     let (name, port) = rest.split_whitespace().nth(1)?.rsplit_once(':')?;
@@ -230,8 +229,8 @@ fn moved_to(why: &str, from: &Host) -> Option<Host> {
     Some(Host { name: name.trim_matches(['[', ']']).to_owned(), port: port.parse().ok()? })
 }
 
-/// Keeps the other machines in mind: the one that was named may be the next to die. A user that may not
-/// ask names more of them.
+/// Remembers the store's other machines: the configured one may be the next to fail. If the user may not ask for them, the
+/// operator configures more of them.
 fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
     let Ok(reply) = link.ask(&["CLUSTER", "SLOTS"]) else { return };
     let mut heard = Vec::new();
@@ -246,8 +245,7 @@ fn hear_of(address: &StoreAddress, link: &mut StoreLink) {
     *address.heard_of.lock() = heard;
 }
 
-/// The machine that more than half of the sentinels name: fewer may be cut off from the others, with
-/// a primary that is none any more.
+/// The machine that more than half of the sentinels name. Fewer may be cut off from the others, with a primary that was replaced.
 fn find(address: &StoreAddress, sentinels: &[Host], primary: &str) -> Result<Host, LinkError> {
     let mut why = (Reason::Sentinels, String::new());
     let mut named = Vec::new();
@@ -264,14 +262,14 @@ fn find(address: &StoreAddress, sentinels: &[Host], primary: &str) -> Result<Hos
         return Ok(host.clone());
     }
     let (reason, last) = why;
-    // Where no sentinel answers, the error is one for all of them.
+    // If no sentinel answers, the last error stands for all of them.
     let reason = if named.is_empty() { reason } else { Reason::Sentinels };
     let count = sentinels.len();
     let said = format!("of {count} sentinels {} answer, and more than half have to name one primary", named.len());
     Err(LinkError::Lost(reason, if last.is_empty() { said } else { format!("{said}; {last}") }))
 }
 
-/// The one that more than half of `asked` name.
+/// The machine that more than half of the `asked` sentinels name.
 fn named_by_most(named: &[Host], asked: usize) -> Option<&Host> {
     named.iter().find(|host| named.iter().filter(|other| other == host).count() * 2 > asked)
 }
@@ -285,7 +283,7 @@ fn ask(address: &StoreAddress, sentinel: &Host, primary: &str) -> Result<Option<
     }
 }
 
-/// A machine in a reply: its name, its port, and what is of no use here.
+/// Reads a machine in a reply: its name, its port, and fields that are not used here.
 fn read_host(reply: &Value) -> Option<Host> {
     let [name, port, ..] = items(reply)? else { return None };
     Some(Host { name: text(name)?.to_owned(), port: u16::try_from(number(port)?).ok()? })

@@ -1,7 +1,7 @@
-//! Why the shared store does not do what it is asked, and why its state has to be read whole. Each reason has a kind,
-//! so that the log can tell a new trouble from one that it has told. Knows no store.
+//! Why the shared store does not do what it is asked, and why its state has to be read whole. By the kind of a reason the log
+//! tells a new failure from a reported one. This module knows no store.
 
-/// A kind of thing that has a label: on `/readyz`, in the log and on the metrics page.
+/// An enum whose variants have labels: on `/readyz`, in the log and on the metrics page.
 macro_rules! labelled {
     ($(#[$about:meta])* $name:ident { $($(#[$one:meta])* $kind:ident = $label:literal,)* }) => {
         $(#[$about])*
@@ -11,10 +11,10 @@ macro_rules! labelled {
         }
 
         impl $name {
-            /// Every one, in the order of declaration.
+            /// All variants, in the order of declaration.
             pub const ALL: [Self; [$($label),*].len()] = [$(Self::$kind),*];
 
-            /// Its label.
+            /// The label of this variant.
             #[must_use]
             pub const fn label(self) -> &'static str {
                 match self {
@@ -26,53 +26,53 @@ macro_rules! labelled {
 }
 
 labelled! {
-    /// A kind of reason.
+    /// Why the store does not do what it is asked.
     Reason {
-        /// No machine answers there, or it has hung up.
+        /// No machine answers, or it has closed the connection.
         Unreachable = "unreachable",
-        /// It is there and says nothing in time.
+        /// The machine does not answer in time.
         TimeOut = "timeout",
-        /// User or password are not what it wants.
+        /// The store rejects the user or the password.
         Authentication = "authentication",
         /// The two ends do not trust each other, or one of them speaks no TLS.
         Tls = "tls",
-        /// It is no primary, or not the one that it was.
+        /// The machine is no primary, or no longer the primary.
         Role = "role",
         /// Too few sentinels agree on where the primary is.
         Sentinels = "sentinels",
-        /// The keys are another machine's, or on their way to one.
+        /// The keys are on another machine, or moving to one.
         Slot = "slot",
-        /// The user may not do it, or the store knows no such command.
+        /// The user may not run the command, or the store does not know it.
         Rights = "rights",
-        /// It takes no writes, since it is a replica.
+        /// The machine takes no writes, since it is a replica.
         ReadOnly = "read_only",
-        /// It is reading its file.
+        /// The store is still loading its file.
         Loading = "loading",
-        /// It has too few replicas to take a write.
+        /// The store has too few replicas to take a write.
         NoReplicas = "no_replicas",
-        /// It has no memory left.
+        /// The store has no memory left.
         Memory = "memory",
-        /// It cannot write its file.
+        /// The store cannot write its file.
         Disk = "disk",
-        /// It drops keys to make room.
+        /// The store evicts keys when it is full.
         Eviction = "eviction",
-        /// It has not the functions of this version.
+        /// The store lacks the functions of this version.
         Functions = "functions",
-        /// It is empty, or another one than this node follows.
+        /// The store is empty, or not the one that this node follows.
         WrongStore = "wrong_store",
-        /// What it may have lost is not given back yet, or this node is not as far as it is.
+        /// Facts that the store may have lost are not given back yet, or this node is behind the store.
         Unsettled = "unsettled",
-        /// This node was started with other settings than the store has.
+        /// The store does not fit this node: its settings, its schema, its mode or its `INFO`.
         Unfit = "unfit",
-        /// It says what makes no sense.
+        /// A reply makes no sense.
         Garbled = "garbled",
-        /// Anything else that it refuses.
+        /// Any other refusal.
         Refused = "refused",
     }
 }
 
 impl Reason {
-    /// Whether it passes by itself, as a step on the way back: the log tells it only where it lasts.
+    /// Whether the reason passes by itself, as a step on the way back: the log reports it only if it lasts.
     #[must_use]
     pub const fn passes(self) -> bool {
         matches!(self, Self::Loading | Self::Unsettled)
@@ -82,17 +82,17 @@ impl Reason {
 labelled! {
     /// Why the state was read whole.
     RebuildCause {
-        /// The node has none yet.
+        /// The node has no state yet.
         Start = "start",
-        /// Entries of the log are gone that it had not seen.
+        /// Entries of the log are gone that the node had not seen.
         Gap = "gap",
-        /// The store has another history than the one that it followed.
+        /// The store has another history than the one that the node followed.
         History = "history",
-        /// The store had been empty, or another one.
+        /// The store had been empty, or was another one.
         Store = "store",
         /// The store's clock went back.
         Clock = "clock",
-        /// The store has dropped keys to make room.
+        /// The store has evicted keys.
         Eviction = "eviction",
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the store's replies to questions. A server's votes, of which there may be very many, are read without a value for each number.
+//! Reads the store's replies to questions. A server may have very many votes: they are read without a value for each number.
 
 use std::io::BufRead;
 
@@ -10,10 +10,10 @@ use super::wire::question::StoreQuestion;
 use crate::vote::address::VoterAddress;
 use crate::vote::time::UnixSeconds;
 
-/// Votes after which it is told that a long reply comes on.
+/// The number of votes of a long reply between two calls of `progress`.
 const PROGRESS_VOTES: usize = 65_536;
 
-/// Reads the reply to a question. `progress` is called while a long one comes.
+/// Reads the reply to a question, and calls `progress` while a long one comes.
 ///
 /// # Errors
 /// [`LinkError::Lost`]
@@ -45,7 +45,7 @@ fn votes(link: &mut StoreLink, progress: &dyn Fn()) -> Result<StoreAnswer, LinkE
     }
 }
 
-/// Members, each with its score, which is a whole number; or why the store refuses.
+/// Reads members, each with its score, which is a whole number. Gives the store's refusal, if it refuses.
 fn read_pairs<M>(
     reader: &mut impl BufRead,
     member: impl Fn(&[u8]) -> Option<M>,
@@ -69,7 +69,7 @@ fn read_pairs<M>(
     Ok(None)
 }
 
-/// A text: its length on one line, itself on the next.
+/// Reads a text: its length is on one line, the text on the next.
 fn read_text<T>(
     reader: &mut impl BufRead,
     line: &mut Vec<u8>,
@@ -98,7 +98,7 @@ mod tests {
     use super::{decimal, read_pairs};
     use crate::cluster::resp::ReadError;
 
-    /// What is read of `wire`, whatever size the pieces are that it comes in.
+    /// Reads `wire` in pieces of any size, all with one outcome.
     fn read(wire: &str) -> Result<Vec<(u32, u32)>, ReadError> {
         let mut outcomes = (1..=wire.len().max(1)).map(|piece| {
             let mut pairs = Vec::new();

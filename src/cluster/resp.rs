@@ -1,15 +1,15 @@
-//! What goes over the wire to a store and back, in version 2 of its protocol (RESP2): a command is a list of texts, and its reply
-//! is a value. Knows no command, and no connection.
+//! Version 2 of the store's protocol (RESP2): a command is a list of texts, and its reply is a value. This module knows no
+//! command, and no connection.
 
 use std::io::{self, BufRead, ErrorKind, Read};
 
-/// Longest line of a reply, in bytes: a number, or what the store says of a refusal.
+/// The longest line of a reply, in bytes: a number, or the text of a refusal.
 const LINE_BYTES_MAX: usize = 64 * 1024;
-/// Longest text, in bytes: the store itself has none that are longer.
+/// The longest text, in bytes: the store itself allows none that is longer.
 const TEXT_BYTES_MAX: usize = 512 << 20;
-/// Arrays within arrays.
+/// The deepest nesting of arrays.
 const DEPTH_MAX: usize = 16;
-/// Room that is made for the items of an array before they come, as their count may be wrong.
+/// The most items of an array to make room for before they come: their count may be wrong.
 const ITEMS_AT_ONCE: usize = 1_024;
 
 /// A reply, or a part of one.
@@ -23,7 +23,7 @@ pub enum Value {
     Text(Vec<u8>),
     /// A refusal: its code, and more words.
     Error(String),
-    /// Several.
+    /// A list of values.
     Array(Vec<Self>),
 }
 
@@ -32,7 +32,7 @@ pub enum Value {
 pub enum ReadError {
     /// The connection failed, or ended.
     Io(io::Error),
-    /// What came is no reply.
+    /// The bytes are no reply.
     Form,
 }
 
@@ -42,7 +42,7 @@ impl From<io::Error> for ReadError {
     }
 }
 
-/// Adds a command to those that are sent together.
+/// Adds a command to those that the caller sends together.
 pub fn pack(words: &[impl AsRef<str>], packed: &mut Vec<u8>) {
     pack_length(b'*', words.len(), packed);
     for word in words {
@@ -62,7 +62,7 @@ fn pack_length(kind: u8, length: usize, packed: &mut Vec<u8>) {
 /// Reads a reply.
 ///
 /// # Errors
-/// Either kind. Nothing more can be read from the connection then.
+/// Either kind. The connection cannot be read any further then.
 pub fn read(reader: &mut impl BufRead) -> Result<Value, ReadError> {
     read_within(reader, &mut Vec::new(), DEPTH_MAX)
 }
@@ -91,7 +91,7 @@ fn read_within(reader: &mut impl BufRead, line: &mut Vec<u8>, depth: usize) -> R
     }
 }
 
-/// A text of so many bytes, and the end of its line. Takes room as it comes.
+/// Reads a text of this many bytes, and the end of its line. The buffer grows as bytes come.
 fn read_text(reader: &mut impl BufRead, bytes: usize) -> Result<Vec<u8>, ReadError> {
     if bytes > TEXT_BYTES_MAX {
         return Err(ReadError::Form);
@@ -120,7 +120,7 @@ pub(super) fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result
     Ok(())
 }
 
-/// A length; `None` for the one that stands for nothing.
+/// Reads a length; `None` for -1, which stands for nothing.
 fn count(text: &[u8]) -> Result<Option<usize>, ReadError> {
     match whole(text)? {
         -1 => Ok(None),
@@ -138,7 +138,7 @@ mod tests {
 
     use super::{ReadError, Value, pack, read};
 
-    /// What is read of `wire`, whatever size the pieces are that it comes in.
+    /// Reads `wire` in pieces of any size, all with one outcome.
     fn values(wire: &[u8]) -> Result<Vec<Value>, ReadError> {
         let mut outcomes = (1..=wire.len().max(1)).map(|piece| {
             let mut reader = BufReader::with_capacity(piece, wire);

@@ -17,15 +17,15 @@ impl<T: Read + Write + Send> Wire for T {}
 /// An open connection.
 pub struct StoreSocket {
     wire: Box<dyn Wire>,
-    /// Below the wire: for its time-outs.
+    /// The stream below the wire: for its time-outs and its end.
     stream: TcpStream,
 }
 
 impl StoreSocket {
-    /// Connects within `timeout` to the first address of this name that takes it.
+    /// Connects to the first address of this host that accepts, within `timeout` for each address.
     ///
     /// # Errors
-    /// Of what kind, and why.
+    /// The kind of the failure, and its cause.
     pub fn connect(host: &Host, security: &Security, timeout: Duration) -> Result<Self, (Reason, String)> {
         let fail = |error| fault(&error);
         let found = resolve(host, timeout)?;
@@ -55,35 +55,35 @@ impl StoreSocket {
         Err(why)
     }
 
-    /// What ends the connection from another thread. A read that waits fails at once.
+    /// The handle that closes the connection from another thread. A waiting read fails at once.
     ///
     /// # Errors
-    /// Of the system.
+    /// The system's error.
     pub fn closer(&self) -> io::Result<SocketCloser> {
         self.stream.try_clone().map(SocketCloser)
     }
 
-    /// Waits so long for bytes from now on.
+    /// Sets the longest wait for bytes.
     ///
     /// # Errors
-    /// Of the system.
+    /// The system's error.
     pub fn set_timeout(&self, timeout: Duration) -> io::Result<()> {
         set_timeouts(&self.stream, timeout)
     }
 }
 
-/// Ends a connection on which another thread waits.
+/// Closes a connection on which another thread waits.
 pub struct SocketCloser(TcpStream);
 
 impl SocketCloser {
-    /// Ends it.
+    /// Closes the connection.
     pub fn close(self) {
-        // One that is gone already needs no end.
+        // A connection that is gone needs no end.
         let _gone = self.0.shutdown(Shutdown::Both);
     }
 }
 
-/// The addresses of this host. A resolver that is out of order may take half a minute for one name.
+/// The addresses of this host. A broken resolver may take half a minute for one name.
 fn resolve(host: &Host, timeout: Duration) -> Result<Vec<SocketAddr>, (Reason, String)> {
     if let Ok(address) = host.name.parse::<IpAddr>() {
         return Ok(vec![(address, host.port).into()]);
@@ -92,7 +92,7 @@ fn resolve(host: &Host, timeout: Duration) -> Result<Vec<SocketAddr>, (Reason, S
     within(timeout, move || Ok((name.as_str(), port).to_socket_addrs()?.collect()))
 }
 
-/// What `look_up` gives within `timeout`. Later it goes on in a thread of its own, and nobody waits for it.
+/// The outcome of `look_up` within `timeout`. A slower look-up goes on in its own thread, and its outcome is dropped.
 fn within<T: Send + 'static>(
     timeout: Duration,
     look_up: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -111,7 +111,7 @@ fn set_timeouts(stream: &TcpStream, timeout: Duration) -> io::Result<()> {
     stream.set_write_timeout(Some(timeout))
 }
 
-/// Of what kind an error of a connection is, and what it is in a few words.
+/// The kind of a connection's error, and the error in a few words.
 #[must_use]
 pub fn fault(error: &io::Error) -> (Reason, String) {
     let told = || error.to_string();
@@ -127,8 +127,8 @@ pub fn fault(error: &io::Error) -> (Reason, String) {
     }
 }
 
-/// Calls again where a call was interrupted: a process that was stopped and goes on finds its calls
-/// so, and nothing has happened to the connection.
+/// Repeats an interrupted call: a process that was stopped and continued finds its calls interrupted, and the connection is
+/// unharmed.
 fn uninterrupted<T>(mut call: impl FnMut() -> io::Result<T>) -> io::Result<T> {
     loop {
         match call() {

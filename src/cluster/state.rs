@@ -1,5 +1,5 @@
-//! Servers and cooldowns as a store has them, and what an event makes of them. One function for
-//! both: for the state that is viewed, and for one that is built apart from it.
+//! Servers and cooldowns as a store has them, and how events change them. One function changes both the state that is shown and a
+//! state that is built apart from it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,9 +10,9 @@ use crate::vote::id::ServerId;
 use crate::vote::table::{CooldownTable, CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// A whole state, built apart.
+/// A whole state, built apart from the shown one.
 pub struct FullState {
-    /// A shadow of the table that is viewed.
+    /// A shadow of the shown table.
     pub table: CooldownTable,
     /// The listed servers.
     pub servers: Snapshot,
@@ -34,7 +34,7 @@ impl FullState {
 pub(super) struct RemovedVotes(HashMap<ServerId, HashSet<Pair>>);
 
 impl RemovedVotes {
-    /// Those that the table holds before the events.
+    /// Finds the votes that the table holds before the events.
     #[must_use]
     pub(super) fn of(events: &[Event], table: &CooldownTable) -> Self {
         let removed = |event: &Event| if let Event::ServerRemoved(server) = event { Some(*server) } else { None };
@@ -46,7 +46,7 @@ impl RemovedVotes {
         held
     }
 
-    /// A vote comes with the events.
+    /// Adds a vote that comes with the events.
     fn add(&mut self, pair: Pair) {
         if let Some(pairs) = self.0.get_mut(&pair.server) {
             pairs.insert(pair);
@@ -60,8 +60,8 @@ impl RemovedVotes {
     }
 }
 
-/// Applies one event. Each is an assignment: applied again, or over a state that is ahead of it, the
-/// last one on a pair or a server still has the last word.
+/// Applies one event. Each event is an assignment: applied again, or to a state that is ahead, the last event on a pair or a
+/// server still has the last word.
 pub(super) fn apply(
     event: &Event,
     table: &mut CooldownTable,
@@ -79,7 +79,7 @@ pub(super) fn apply(
         }
         Event::Server(server, token) => {
             if !servers.to_mut().insert(*server, token.clone()) {
-                // The store keeps tokens apart; only a hand in it can have done this.
+                // The functions keep tokens apart; only a write by hand can have done this.
                 log::error!("the store gives server {server} a token that is another server's; that is not followed");
             }
         }

@@ -1,5 +1,4 @@
-//! Where a node stands with the store that it shares with others, and what is counted of it. The recorder writes, everybody
-//! may read.
+//! A node's standing with the shared store, and its counters. The recorder writes them, any thread may read them.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
@@ -15,20 +14,20 @@ use crate::metrics::Counter;
 /// Where a node stands with its store.
 #[derive(Debug, Default)]
 pub struct NodeStatus {
-    /// The store that is followed; set once.
+    /// The id of the store that the node follows; set once.
     pub store: OnceLock<String>,
     is_following: AtomicBool,
-    /// Why no change would be made at this moment, as the machine says it.
+    /// Why the machine would refuse a change at this moment, in its words.
     refusal: Mutex<Option<String>>,
-    /// How far the log was read. One value, read whole: its parts say nothing without each other.
+    /// How far the log was read. The two parts are one value, read together: neither says anything alone.
     position: Mutex<(u64, EntryId)>,
     /// The store's clock minus the monotonic clock, in microseconds.
     clock_offset_us: AtomicI64,
-    /// When everything that the store knew was in the state, in microseconds of the monotonic clock.
+    /// The time at which the state held everything that the store knew, in microseconds of the monotonic clock.
     pub fresh_at_us: Counter,
-    /// How often the state was read whole, by the order of [`RebuildCause::ALL`].
+    /// The number of whole readings of the state, by the order of [`RebuildCause::ALL`].
     pub rebuilds: [Counter; RebuildCause::ALL.len()],
-    /// The newest entry's number when it was last asked for.
+    /// The number of the log's newest entry, at the last answer.
     pub head_n: Counter,
     /// Entries of the log that have come.
     pub events: Counter,
@@ -38,7 +37,7 @@ pub struct NodeStatus {
     pub restored: Counter,
     /// Facts that the store has lost and has neither taken back nor refused yet.
     pub owed: Counter,
-    /// Those that it refused: it has what outweighs them, or they are over.
+    /// Lost facts that the store refused: it has facts that outweigh them, or they are over.
     pub not_restored: Counter,
     /// Failures of the feed's connection.
     pub feed_failures: Counter,
@@ -50,9 +49,9 @@ pub struct NodeStatus {
     pub submitter_failures: Counter,
     /// Why the log is not followed.
     pub feed_reason: FailureLog,
-    /// Why votes are refused, at the last one that was.
+    /// Why the last refused vote was refused.
     pub votes_reason: FailureLog,
-    /// Why the primary is to be given no votes.
+    /// Why no vote may be sent to the primary.
     pub barrier: FailureLog,
 }
 
@@ -92,7 +91,7 @@ impl NodeStatus {
         *self.refusal.lock() = refusal;
     }
 
-    /// Why votes are refused at this moment, or were at the last one that was; `None` where they are taken.
+    /// Why votes are refused at this moment, or why the last refused vote was; `None` if votes are taken.
     #[must_use]
     pub fn refusal(&self) -> Option<(Reason, String)> {
         if let Some(barred) = self.barrier.get() {
@@ -105,13 +104,13 @@ impl NodeStatus {
         Some(told.unwrap_or_else(|| (refusal(&now), now)))
     }
 
-    /// How old the state may be at this moment, in microseconds.
+    /// The greatest possible age of the state at this moment, in microseconds.
     #[must_use]
     pub fn staleness_us(&self, monotonic_us: u64) -> u64 {
         monotonic_us.saturating_sub(self.fresh_at_us.get())
     }
 
-    /// Entries that the store had when it was last asked and the table has not.
+    /// The number of entries that the store had at its last answer and the table lacks.
     #[must_use]
     pub fn lag_events(&self) -> u64 {
         self.head_n.get().saturating_sub(self.position().0)

@@ -1,4 +1,4 @@
-//! TLS to the store. Files are read at each connection.
+//! TLS to the store. Each connection reads the files again.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -11,8 +11,8 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-/// Where systems keep what they trust: Debian and Alpine, Red Hat, SUSE, BSD. A list in the program would lack the
-/// authorities that an operator has added, and grow old with the program.
+/// The files of the certificates that systems trust: Debian and Alpine, Red Hat, SUSE, BSD. A list in the program would lack the
+/// authorities that an operator has added, and would age with the program.
 const SYSTEM_FILES: [&str; 5] = [
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/ca-trust/extracted/pem/tls-ca-bundle.pem",
@@ -21,20 +21,20 @@ const SYSTEM_FILES: [&str; 5] = [
     "/etc/ssl/cert.pem",
 ];
 
-/// What is shown to the store, and what the store is believed by.
+/// The certificate to show to the store, and the authorities to trust.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Certificates of the authorities that may vouch for the store; the system's where none is named.
+    /// Certificates of the authorities that may vouch for the store; `None` for the system's.
     pub ca: Option<PathBuf>,
     /// A certificate with its chain, and its key, for a store that wants to know its clients.
     pub pair: Option<(PathBuf, PathBuf)>,
 }
 
 impl TlsFiles {
-    /// Greets the machine under its name, over a connection that has its time-outs.
+    /// Makes the handshake with the machine of this name. The time-outs of the stream bound it.
     ///
     /// # Errors
-    /// What is wrong with a file, or why the two ends do not trust each other.
+    /// The fault of a file, or the reason why the two ends do not trust each other.
     pub fn secure(
         &self,
         stream: TcpStream,
@@ -46,7 +46,7 @@ impl TlsFiles {
         while stream.conn.is_handshaking() {
             match stream.conn.complete_io(&mut stream.sock) {
                 Ok(_) => {}
-                // A process that was stopped and goes on finds its call interrupted.
+                // A process that was stopped and continued finds its call interrupted.
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     let is_late = matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut);
@@ -60,7 +60,7 @@ impl TlsFiles {
     /// Reads the files.
     ///
     /// # Errors
-    /// What is wrong with which of them.
+    /// The file at fault, and the cause.
     pub fn config(&self) -> Result<ClientConfig, String> {
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
@@ -78,7 +78,7 @@ impl TlsFiles {
         let path =
             path.ok_or("this system keeps no list of trusted certificates where it is looked for: give --store-ca")?;
         let mut roots = RootCertStore::empty();
-        // A system's list may hold some that the library does not know how to read.
+        // A system's list may hold certificates that the library cannot read.
         let (known, _unknown) = roots.add_parsable_certificates(certificates(&path)?);
         if known == 0 {
             Err(format!("{} holds no certificate that could be trusted", path.display()))

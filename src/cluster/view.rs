@@ -1,4 +1,4 @@
-//! What is told of a node on a store that is shared: on `/readyz`, `/v1/cluster` and the metrics page.
+//! The report of a node on a shared store: on `/readyz`, `/v1/cluster` and the metrics page.
 
 use std::sync::Arc;
 
@@ -11,23 +11,23 @@ use crate::metrics::MetricsText;
 use crate::recorder::shared::SharedStore;
 use crate::vote::settings::Settings;
 
-/// A view of where the node stands.
+/// A view of the node's standing.
 pub struct ClusterView {
-    /// What the threads say of themselves.
+    /// The status that the recorder keeps.
     pub status: Arc<NodeStatus>,
-    /// To tell how old the state may be.
+    /// The clock, for the age of the state.
     pub clock: Clock,
-    /// What the votes are read by.
+    /// The cooldown and the IPv6 prefix.
     pub settings: Settings,
 }
 
 impl ClusterView {
-    /// How old the state may be, in seconds to the millisecond.
+    /// The greatest possible age of the state, in seconds to the millisecond.
     fn staleness_seconds(&self) -> f64 {
         (self.status.staleness_us(self.clock.now().monotonic_us) / 1_000) as f64 / 1_000.0
     }
 
-    /// What is wrong with the store at this moment: why its log is not followed, and why votes are refused.
+    /// The present failures: why the log is not followed, and why votes are refused.
     fn reasons(&self) -> [Option<(Reason, String)>; 2] {
         let status = &self.status;
         [status.feed_reason.get(), status.barrier.get().or_else(|| status.votes_reason.get())]
@@ -143,7 +143,7 @@ mod tests {
         ClusterView { status: Arc::default(), clock: Clock::new(), settings }
     }
 
-    /// The items of its list, by kind and labels, and the families of a page.
+    /// Compares the items of the documented list, by kind and labels, with the families of a page.
     #[test]
     fn every_figure_has_its_row_in_the_documentation_and_no_other() {
         let text = include_str!("../../docs/REFERENCE.md");
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(told, documented);
     }
 
-    /// Votes wait for the feed: where it does not follow, or what may be lost is not given back, none is taken.
+    /// Votes wait for the feed: none is taken while it does not follow, or facts that may be lost are not given back.
     #[test]
     fn votes_are_refused_unless_all_is_well() {
         let view = view();

@@ -1,5 +1,5 @@
-//! Tells watchers of votes that were reported and not recorded, and why. Knows what was asked and what the recorder
-//! replied. Votes that are recorded reach watchers from the recorder, and with a shared store from every node.
+//! Tells watchers of votes that were reported and not recorded, and why. Knows the command and the recorder's
+//! reply. Recorded votes reach watchers from the recorder, and with a shared store from every node.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::vote::table::CooldownView;
 use crate::vote::time::Cooldown;
 use crate::watch::{Attempt, HeldCooldown, Seen, WatchPost, token_beginning};
 
-/// The votes of one command, until its reply is there. Made only while somebody watches.
+/// The votes of one command, until its reply is there. Made only while a client watches.
 pub(super) struct AttemptObserver {
     pub(super) votes: Vec<Vote>,
     pub(super) watch: WatchPost,
@@ -22,12 +22,12 @@ pub(super) struct AttemptObserver {
 }
 
 impl AttemptObserver {
-    /// The votes of a command; `None` for another one.
+    /// The votes of a command; `None` for another kind of command.
     pub(super) fn votes_of(command: &Command) -> Option<Vec<Vote>> {
         if let Command::Votes(votes, _) = command { Some(votes.clone()) } else { None }
     }
 
-    /// The reply is there: each vote that it did not record has a line for each of its addresses.
+    /// The reply is there. Each vote that was not recorded gives a line for each of its addresses.
     pub(super) fn replied(&self, reply: &Reply) {
         match reply {
             Reply::Votes(outcomes) => {

@@ -1,7 +1,7 @@
 //! A batch as it streams in: lines to commands, commands to the recorder, outcomes to a summary.
 //!
-//! Memory is bounded by the commands under way, not by the batch: while too many wait for the
-//! recorder the client is not read.
+//! The commands under way bound the memory, not the batch: while too many wait for the recorder,
+//! the client is not read.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::Receiver;
@@ -16,18 +16,18 @@ use crate::recorder::command::{Command, Mode, NewServer, Reply, ServerOutcome, T
 use crate::vote::address::VoterAddress;
 use crate::vote::settings::Settings;
 
-/// Lines that go to the recorder as one command.
+/// The most lines that go to the recorder as one command.
 const COMMAND_LINES_MAX: usize = 8_192;
-/// Commands under way before the client has to wait. Together they make one commit: votes of many
-/// instants lie all over the file, and a commit rewrites every page that it touches.
+/// The most commands under way before the client has to wait. Together they make one commit: votes of
+/// many instants lie all over the file, and a commit rewrites every page that it touches.
 const COMMANDS_MAX: usize = COMMIT_EVENTS_MAX / COMMAND_LINES_MAX;
-/// Why a vote of a batch is refused.
+/// The reason to refuse a vote of a batch.
 const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says when it was cast";
 
-/// What a line's token takes beside the line, about, in bytes.
+/// The memory of a line's token beside the line, about, in bytes.
 const TOKEN_BYTES: usize = 48;
 
-/// The kind of line that a batch is for, and such lines until they are sent.
+/// The kind of a batch's lines, and the lines until they are sent.
 pub enum Gathered {
     /// `POST /v1/votes/batch`
     Votes(Vec<Vote>, Mode),
@@ -44,22 +44,22 @@ impl Gathered {
     }
 }
 
-/// What the caller of a batch asks for besides.
+/// The options of a batch.
 #[derive(Clone, Copy, Debug)]
 pub struct BatchOptions {
-    /// How many refused lines are told one by one.
+    /// The most refused lines that the answer lists.
     pub errors_max: usize,
-    /// The lines of an export are taken where it was made with other settings.
+    /// Takes the lines of an export that was made with other settings.
     pub accepts_settings: bool,
 }
 
-/// Sends a command to the recorder; `None` where it takes no more.
+/// Sends a command to the recorder; `None` if the recorder takes no more.
 pub type SubmitCommand<'a> = &'a dyn Fn(Command) -> Option<Receiver<Reply>>;
 
-/// A command that the recorder has.
+/// A command that was sent to the recorder.
 struct SentCommand {
     reply: Receiver<Reply>,
-    /// The lines that it was made of.
+    /// The numbers of its lines.
     lines: Vec<u64>,
     /// See [`BatchRequest::tokenless`].
     tokenless: Vec<u64>,
@@ -73,19 +73,19 @@ pub struct BatchRequest {
     is_overlong: bool,
     line: u64,
     lines: Vec<u64>,
-    /// Those of the lines that are servers without a token.
+    /// The lines among them that are servers without a token.
     tokenless: Vec<u64>,
     /// Commands that the recorder has, in the order of their lines.
     under_way: VecDeque<SentCommand>,
     is_store_unavailable: bool,
-    /// Whether something of what was not acknowledged may have been recorded all the same.
+    /// Whether lines without an acknowledgement may have been recorded all the same.
     is_rest_in_doubt: bool,
     /// The settings of this service's store.
     settings: Settings,
     accepts_settings: bool,
-    /// The settings by which the lines are to be read: those of the last header.
+    /// The settings for reading the lines: those of the last header.
     read_by: Settings,
-    /// Why no line is taken from here on.
+    /// The reason to take no line from here on.
     refusal: Option<Invalid>,
     summary: Summary,
 }
@@ -112,8 +112,8 @@ impl BatchRequest {
         }
     }
 
-    /// The memory that it uses, in bytes: lines that are gathered, those that the recorder has, and what is said of
-    /// them in the end.
+    /// The memory of the batch, in bytes: gathered lines, lines that the recorder has, and the summary for the
+    /// answer.
     #[must_use]
     pub fn used_bytes(&self) -> usize {
         let under_way: usize = self.under_way.iter().map(|sent| sent.lines.len() + sent.tokenless.len()).sum();
@@ -143,7 +143,7 @@ impl BatchRequest {
         if self.under_way.len() < COMMANDS_MAX { Intake::Open } else { Intake::Parked }
     }
 
-    /// Goes on after the last piece: the answer, once every command has come back.
+    /// Goes on after the last piece. Gives the answer once every command has come back.
     pub fn answer(&mut self, ask: SubmitCommand<'_>) -> Option<ControlAnswer> {
         self.end_line(ask);
         self.send(ask);
@@ -166,14 +166,14 @@ impl BatchRequest {
         })
     }
 
-    /// Waits no longer for what the recorder has: nobody knows what becomes of that.
+    /// Waits no longer for the recorder's commands: their outcome is unknown.
     pub fn give_up(&mut self) {
         self.under_way.clear();
         self.is_store_unavailable = true;
         self.is_rest_in_doubt = true;
     }
 
-    /// Tells the log what has changed; votes are counted elsewhere.
+    /// Logs the changes; votes are counted elsewhere.
     fn note(&self) {
         let Summary { recorded, unchanged, invalid, .. } = self.summary;
         let (what, level) = match self.gathered {
@@ -208,7 +208,7 @@ impl BatchRequest {
         if text.len() > BATCH_LINE_BYTES_MAX {
             return self.refuse_overlong();
         }
-        // What some programs write before the first line.
+        // Some programs write a byte order mark before the first line.
         let text = text.strip_prefix(b"\xEF\xBB\xBF").filter(|_| self.line == 1).unwrap_or(text).trim_ascii();
         if text.is_empty() || self.is_store_unavailable || self.refusal.is_some() {
             return;
@@ -218,7 +218,7 @@ impl BatchRequest {
         }
         let [theirs, ours] = [self.read_by, self.settings].map(|settings| settings.ipv6_prefix.bits());
         match (body::line(text, self.gathered.word()), &mut self.gathered) {
-            // Recorded as of now, the same file would move its votes each time.
+            // If these were recorded as of now, each import of the same file would move its votes.
             (Ok(BodyLine::Vote(Vote { voted_at: None, .. })), Gathered::Votes(_, Mode::Record)) => {
                 return self.summary.refuse(self.line, "invalid_vote", WITHOUT_TIME);
             }
@@ -247,7 +247,7 @@ impl BatchRequest {
         }
     }
 
-    /// Takes the header of an export, which may come again where files are joined.
+    /// Takes the header of an export. It may come again if files were joined.
     fn take_header(&mut self, text: &[u8]) {
         match export_header::take(text, self.settings, self.accepts_settings) {
             Ok(theirs) => self.read_by = theirs,
@@ -275,7 +275,7 @@ impl BatchRequest {
         }
     }
 
-    /// Counts what has come back.
+    /// Counts the outcomes that have come back.
     fn collect(&mut self) {
         while let Some(sent) = self.under_way.pop_front() {
             let Some(reply) = reply::arrived(&sent.reply) else { return self.under_way.push_front(sent) };

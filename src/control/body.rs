@@ -1,4 +1,4 @@
-//! What stands in the bodies of the control interface: JSON as it comes in, checked into commands.
+//! The bodies of the control interface: JSON as it comes in, checked into commands.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,15 +13,15 @@ use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
-/// Why a token is none.
+/// The message for an invalid token.
 const TOKEN_RULE: &str = "a token is 1 to 128 characters of A-Z a-z 0-9 - . _ ~ + =, and neither . nor ..";
 /// As [`TOKEN_RULE`], for sites with base64 tokens.
 const TOKEN_HAS_SLASH: &str = "a token cannot hold /, which separates the parts of a path: put another character in its \
     place, for example _, and give the new token to the server's owner";
-/// Why no vote names a server by a token with a slash.
+/// The message for a vote that names a server by a token with a slash.
 const NO_SERVER_HAS_SLASH: &str = "no server has this token: a token cannot hold /; name the server by server_id";
 
-/// Why a body or a line was not taken.
+/// The reason why a body or a line was not taken.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Invalid {
     /// The status of a single request.
@@ -32,7 +32,7 @@ pub struct Invalid {
     pub message: Cow<'static, str>,
 }
 
-/// What is wrong with a body or a line.
+/// The reason to refuse a body or a line.
 pub(super) fn invalid(status: u16, word: &'static str, message: impl Into<Cow<'static, str>>) -> Invalid {
     Invalid { status, word, message: message.into() }
 }
@@ -146,7 +146,7 @@ impl Visitor<'_> for InstantVisitor {
     }
 
     fn visit_f64<E: Error>(self, seconds: f64) -> Result<Instant, E> {
-        // Instants are truncated to their second; what does not fit is refused by the integer's rule.
+        // Instants are truncated to their second; the integer's rule refuses others.
         if seconds.is_finite() {
             self.visit_i64(seconds.trunc() as i64)
         } else {
@@ -155,17 +155,17 @@ impl Visitor<'_> for InstantVisitor {
     }
 }
 
-/// How much of a name that is not known is told, in bytes: the known ones are told behind it.
+/// The most bytes of an unknown name that the message repeats: the known names follow it.
 const NAME_ECHO_BYTES_MAX: usize = 64;
-/// Where such a name stands in what serde says of it.
+/// The text before such a name in serde's message.
 const UNKNOWN: &str = "unknown field `";
-/// See [`UNKNOWN`].
+/// The text behind it.
 const EXPECTED: &str = "`, expected ";
 
 fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
     json::object(text).map_err(|error| {
         let reason = error.to_string();
-        // Bodies are one line: where in it says nothing that the reason does not.
+        // Bodies are one line: the place in it says no more than the reason.
         let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
         let reason = match reason.strip_prefix(UNKNOWN).and_then(|reason| reason.rsplit_once(EXPECTED)) {
             Some((name, known)) => format!("{UNKNOWN}{}{EXPECTED}{known}", echo(name, NAME_ECHO_BYTES_MAX)),
@@ -182,7 +182,7 @@ fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
 /// Reads a vote.
 ///
 /// # Errors
-/// What to answer.
+/// The refusal to answer with.
 pub fn vote(text: &[u8]) -> Result<Vote, Invalid> {
     into_vote(read(text, "invalid_vote")?)
 }
@@ -193,7 +193,7 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
         (Some(ServerNumber(id)), None) => ServerName::Id(id),
         (None, Some(token)) => match Token::new(&token) {
             Some(token) => ServerName::Token(token),
-            // No server can have it.
+            // No server can have such a token.
             None if token.contains('/') => return Err(invalid(404, "unknown_server", NO_SERVER_HAS_SLASH)),
             None => return Err(invalid(404, "unknown_server", "no server has this token")),
         },
@@ -220,7 +220,7 @@ fn into_vote(raw: Raw<'_>) -> Result<Vote, Invalid> {
 /// Reads a server to list under `id`; an empty body asks for a token to be made.
 ///
 /// # Errors
-/// What to answer.
+/// The refusal to answer with.
 pub fn server(id: ServerId, text: &[u8]) -> Result<NewServer, Invalid> {
     let text = if text.trim_ascii().is_empty() { b"{}" } else { text };
     let raw = read(text, "invalid_token")?;
@@ -251,10 +251,10 @@ pub enum BodyLine {
     Server(NewServer),
 }
 
-/// Reads a line; what it holds tells which kind it is.
+/// Reads a line; its members tell its kind.
 ///
 /// # Errors
-/// What to report of the line. `word` is the word for a line of neither kind.
+/// The reason to report for the line. `word` is the word for a line of neither kind.
 pub fn line(text: &[u8], word: &'static str) -> Result<BodyLine, Invalid> {
     let raw = read(text, word).map_err(|error| Invalid { word, ..error })?;
     let names_server = raw.server_id.filter(|_| !raw.has_voter() && raw.voted_at.is_none());
@@ -350,7 +350,7 @@ mod tests {
         let long = "x".repeat(100_000);
         for (text, status, expected) in [
             ("7", 422, "invalid type: integer `7`, expected an object"),
-            // Not the fields in their order.
+            // The fields in their order are no object.
             (r#"[28,null,"203.0.113.7"]"#, 422, "invalid type: sequence, expected an object"),
             (r#"{"ip":7}"#, 422, "invalid type: integer `7`, expected a string"),
             (r#"{"ips":"203.0.113.7"}"#, 422, "invalid type: string \"203.0.113.7\", expected a sequence"),
@@ -406,7 +406,7 @@ mod tests {
         assert!(matches!(read(r#"{"server_id":1,"token":"a"}"#, "invalid_vote"), Ok(BodyLine::Server(_))));
         assert!(matches!(read(r#"{"server_id":1}"#, "invalid_server"), Ok(BodyLine::Server(_))));
         assert!(matches!(read(r#"{"server_id":1,"ip":"1.2.3.4"}"#, "invalid_server"), Ok(BodyLine::Vote(_))));
-        // A vote of which the address is not known lists no server.
+        // A vote without a known address lists no server.
         assert_eq!(read(r#"{"server_id":1,"ip":null}"#, "invalid_server"), Err((422, "invalid_server")));
         assert_eq!(read(r#"{"server_id":1}"#, "invalid_vote"), Err((422, "invalid_vote")));
         assert_eq!(read("garbage", "invalid_vote"), Err((400, "invalid_vote")));

@@ -1,7 +1,7 @@
-//! Everything out again: a header, the servers, then the votes still in cooldown, as NDJSON in chunks.
+//! The export: a header, the servers, then the votes still in cooldown, as NDJSON in chunks.
 //!
-//! What comes out stands for no single moment: a shard is as it was when its turn came. Memory is
-//! bounded by one shard and one chunk.
+//! An export is no snapshot of one moment: a shard is as it was when its turn came. One shard and
+//! one chunk bound the memory.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownView, Cooling};
 use crate::vote::time::UnixSeconds;
 
-/// A chunk is sent once it holds this much, in bytes.
+/// A chunk is sent once it has this size, in bytes.
 const CHUNK_BYTES: usize = 32 * 1024;
 
-/// What comes next.
+/// The next part.
 enum ExportStage {
     Header(Vec<u8>),
     Servers(Option<ServerId>),
@@ -121,8 +121,8 @@ mod tests {
     use crate::vote::table::{CooldownTable, Pair};
     use crate::vote::time::{Cooldown, UnixSeconds};
 
-    /// Votes of a server that was removed stay in the table until they expire. An import would find them again once a
-    /// server of that number is listed.
+    /// Votes of a removed server stay in the table until they expire. If they were exported, an import would bring
+    /// them back once a server of that number is listed.
     #[test]
     fn votes_of_a_server_that_is_not_listed_are_left_out() {
         let (mut directory, mut table) = (Directory::default(), CooldownTable::default());

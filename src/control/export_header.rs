@@ -1,5 +1,5 @@
-//! The first line of an export: what it is, by which settings its votes are to be read, when it was made, and of which
-//! store (contract, "Settings of a store").
+//! The first line of an export: its kind, the settings for reading its votes, the time when it was made, and its store
+//! (contract, "Settings of a store").
 
 use std::borrow::Cow;
 
@@ -13,13 +13,13 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The form of an export that this service makes, and the newest that it reads.
 const VERSION: u32 = 1;
-/// What the export is of.
+/// The service that the export is of.
 const KIND: &str = "vote-status";
 /// The first member of a header, which no vote and no server has.
 const FIRST_MEMBER: &[u8] = b"\"export\"";
 /// The word for an export that was made with other settings, or that cannot be read.
 pub const SETTINGS_DIFFER: &str = "settings_differ";
-/// Why a header is none.
+/// The message for a line that is no header.
 const NOT_OURS: &str = "this line begins as the header of an export does, and is none of vote-status";
 
 /// The line.
@@ -29,7 +29,7 @@ struct ExportHeader<'a> {
     version: u32,
     /// Length of the cooldown, 1 to 10,080 minutes.
     cooldown_minutes: u32,
-    /// By how many bits IPv6 voters are told apart, 32 to 64.
+    /// The bits that tell IPv6 voters apart, 32 to 64.
     ipv6_prefix: u8,
     #[serde(default)]
     exported_at: Cow<'a, str>,
@@ -46,7 +46,7 @@ pub fn is_header(text: &[u8]) -> bool {
 /// The settings of the store that was exported.
 ///
 /// # Errors
-/// What to answer: the line is no header of this service, or of a newer one.
+/// The answer, if the line is no header of this service or is a newer one's.
 pub fn read(text: &[u8]) -> Result<Settings, Invalid> {
     let header: ExportHeader<'_> = json::object(text).map_err(|_| refused(NOT_OURS))?;
     if header.export == KIND && header.version > VERSION {
@@ -61,10 +61,10 @@ pub fn read(text: &[u8]) -> Result<Settings, Invalid> {
     Ok(Settings { cooldown: settings.0, ipv6_prefix: settings.1 })
 }
 
-/// The settings of the store that was exported, for a store with `ours`. Others are taken where that is accepted.
+/// The settings of the store that was exported, for a store with `ours`. They may differ only if `is_accepted`.
 ///
 /// # Errors
-/// As [`read`]; and the settings are others.
+/// As [`read`]; also if the settings differ and that is not accepted.
 pub fn take(text: &[u8], ours: Settings, is_accepted: bool) -> Result<Settings, Invalid> {
     let theirs = read(text)?;
     if theirs != ours && !is_accepted {
@@ -124,7 +124,7 @@ mod tests {
     #[test]
     fn a_line_that_is_no_header_of_ours_is_refused() {
         for (text, expected) in [
-            // As other programs lay it out, and with members of a later version.
+            // In the layout of other programs, and with members of a later version.
             (
                 r#"{ "export": "vote-status", "version": 1, "cooldown_minutes": 90, "ipv6_prefix": 64, "new": [] }"#,
                 None,

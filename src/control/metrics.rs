@@ -1,5 +1,5 @@
-//! `GET /metrics`: everything that is counted, added up at the scrape. The names and their meaning
-//! are listed in docs/REFERENCE.md, which a test holds to what stands here.
+//! `GET /metrics`: all counters, added up at the scrape. docs/REFERENCE.md lists the names and
+//! their meaning, and a test compares it with this module.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,22 +22,22 @@ use crate::vote::time::UnixSeconds;
 use crate::waiting::{WaitOutcome, WaitingList};
 use crate::watch::WatchBoard;
 
-/// Where the page finds its figures: the counters of every thread, and what is true for the whole run.
+/// The sources of the page's figures: the counters of every thread, and constants of the run.
 #[derive(Clone)]
 pub struct Sources {
     /// When the service was started.
     pub started_at: UnixSeconds,
-    /// What serves the public listeners.
+    /// The engine of the public listeners.
     pub engine: &'static str,
     /// Each public worker's answers to status requests.
     pub answers: Vec<Arc<AnswerCounters>>,
-    /// Each worker, and what it counts.
+    /// Each worker, with its counters.
     pub workers: Vec<WorkerSource>,
     /// The memory that all connections use.
     pub budget: Arc<Budget>,
     /// The recorder.
     pub recorder: Arc<RecorderCounters>,
-    /// Where requests wait for votes.
+    /// The list of requests that wait for votes.
     pub waiting: WaitingList,
     /// Lines of the log that were dropped.
     pub log_dropped: Arc<AtomicU64>,
@@ -48,11 +48,11 @@ pub struct Sources {
 /// One worker and the service that it runs.
 #[derive(Clone)]
 pub struct WorkerSource {
-    /// What its listeners are for.
+    /// The role of its listeners.
     pub role: Role,
     /// Its connections.
     pub engine: Arc<EngineCounters>,
-    /// Its responses, those to status requests aside.
+    /// Its responses, except those to status requests.
     pub responses: Arc<ResponseCounters>,
     /// Its share of the open connections.
     pub connections_max: usize,
@@ -61,7 +61,7 @@ pub struct WorkerSource {
 /// Counters of commits and of lags are in microseconds.
 const MICROSECONDS: f64 = 1_000_000.0;
 
-/// Faults of a request that is no HTTP, or is more than is taken.
+/// Faults of a request that is no HTTP, or exceeds a bound.
 const PARSE_FAULTS: [Fault; 7] = [
     Fault::BadRequest,
     Fault::ContentTooLarge,
@@ -326,7 +326,7 @@ fn work(page: &mut MetricsText, readiness: &Readiness, now_ms: u64) {
     }
 }
 
-/// The figures of the process under their usual names; what the system does not tell is left out.
+/// The figures of the process under their usual names, as far as the system tells them.
 fn process(page: &mut MetricsText, started_at: UnixSeconds) {
     page.single("process_start_time_seconds", "Start of the service, in Unix time.", started_at.0);
     let fields = fs::read_to_string("/proc/self/stat").unwrap_or_default();
@@ -359,8 +359,8 @@ fn process(page: &mut MetricsText, started_at: UnixSeconds) {
     }
 }
 
-/// Newer systems tell their number as the size of the directory; elsewhere they are counted, which
-/// takes its time with many.
+/// Newer kernels give the number of descriptors as the size of the directory. On others the function
+/// counts them, which takes long if there are many.
 fn open_descriptors() -> Option<u64> {
     const DIRECTORY: &str = "/proc/self/fd";
     match fs::metadata(DIRECTORY).ok()?.len() {

@@ -1,7 +1,7 @@
 //! The private service: a request becomes a command, the recorder's reply becomes an answer.
 //!
-//! It reads the same views as the public service; whatever changes something goes through the
-//! recorder, and the connection is parked until that has answered.
+//! The service reads the same views as the public one. Every change goes through the recorder, and
+//! the connection is parked until the recorder has answered.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
@@ -50,7 +50,7 @@ use reply::{ControlAnswer, ServerBody, ServersBody};
 use request::{CommandRequest, KeyedRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
-/// The control key, once it is known: it may stand in a file that cannot be read yet.
+/// The control key, once it is known: it may be in a file that cannot be read yet.
 #[derive(Clone, Debug, Default)]
 pub struct ControlKey(Arc<OnceLock<Vec<u8>>>);
 
@@ -67,29 +67,29 @@ impl ControlKey {
     }
 }
 
-/// What the control service is made of.
+/// The parts of the control service.
 pub struct ControlParts {
-    /// A client must show it. Until it is known, the client is told that the service is not ready.
+    /// The key that a client must show. Until it is known, the service answers that it is not ready.
     pub key: ControlKey,
-    /// Where changes go.
+    /// The recorder, which makes changes.
     pub recorder: RecorderHandle,
     /// The listed servers.
     pub directory: DirectoryView,
     /// The cooldowns.
     pub cooldowns: CooldownView,
-    /// Where the service stands.
+    /// The readiness of the service.
     pub readiness: Readiness,
     /// The settings of the store.
     pub settings: Settings,
-    /// How the store is called.
+    /// The name of the store.
     pub store: String,
-    /// Content of a single request, in bytes.
+    /// The largest content of a single request, in bytes.
     pub body_bytes_max: u64,
-    /// Where the metrics page finds its figures.
+    /// The sources of the metrics page.
     pub sources: Sources,
-    /// Where this service counts its own responses.
+    /// The counters of this service's own responses.
     pub responses: Arc<ResponseCounters>,
-    /// The store that is shared with other nodes, if one is.
+    /// The store that other nodes share, if there is one.
     pub shared: Option<Arc<dyn SharedStore>>,
     /// The service's time.
     pub clock: Clock,
@@ -100,9 +100,9 @@ pub struct ControlService {
     parts: ControlParts,
     mailbox: Mailbox,
     desk: WatchDesk,
-    /// Where votes are told that are not recorded.
+    /// Takes votes that were not recorded, for watchers.
     watch: WatchPost,
-    /// The metrics page, once somebody has asked for it in this turn of the worker.
+    /// The metrics page, once a client has asked for it in this turn of the worker.
     metrics_page: Option<Vec<u8>>,
 }
 
@@ -122,7 +122,7 @@ enum Task {
     Batch(Box<BatchRequest>),
     /// Lines are streaming out.
     Export(Export),
-    /// Somebody watches what is asked and recorded.
+    /// A client watches questions and votes.
     Watch(WatchStream),
 }
 
@@ -141,7 +141,7 @@ impl ControlService {
         Self { parts, mailbox, desk, watch, metrics_page: None }
     }
 
-    /// Why a request behind the key is answered nothing else: the key is not known yet, or the client did not show it.
+    /// The refusal of a request behind the key: the key is not known yet, or the client did not show it.
     fn refusal(&self, head: &Head<'_>) -> Option<ControlAnswer> {
         let Some(own) = self.parts.key.get() else { return Some(ControlAnswer::fault(Fault::NotReady)) };
         let shown = head.authorization.and_then(|value| value.split_at_checked(7));
@@ -151,10 +151,10 @@ impl ControlService {
         (!is_shown).then(ControlAnswer::unauthorized)
     }
 
-    /// What is asked without the key.
+    /// The task of a request that needs no key.
     fn open(&mut self, path: &[u8], head: &Head<'_>) -> Result<Task, ControlAnswer> {
         let task: fn(&mut Self, &Head<'_>) -> Task = match path {
-            // Needs no key, as it shows nothing by itself: what it fetches needs the key.
+            // Needs no key: the page shows nothing by itself, and its requests need the key.
             b"/" => |_, head| Task::page(&pages::CONTROL, head),
             b"/openapi.json" => |_, head| Task::page(&pages::CONTROL_OPENAPI, head),
             b"/healthz" => |_, _| Task::Answer(ControlAnswer::json(200, &json!({ "alive": true }))),
@@ -205,7 +205,7 @@ impl ControlService {
         Ok(stream)
     }
 
-    /// Made once a turn, however many ask: each would hold up the others for as long as it takes.
+    /// The page is made once a turn, however many clients ask: each one made would hold up the others.
     fn metrics(&mut self) -> ControlAnswer {
         let ControlParts { sources, readiness, cooldowns, shared, clock, .. } = &self.parts;
         let now_ms = clock.now().monotonic_ms;
@@ -276,10 +276,10 @@ impl ControlService {
         Ok(Task::Submitted(reply))
     }
 
-    /// Sends a command; its reply wakes the connection. `None` where it is not taken.
+    /// Sends a command, whose reply wakes the connection. `None` if the recorder does not take it.
     fn submit(&self, command: Command, context: &Context<'_>) -> Option<Receiver<Reply>> {
         if self.parts.shared.is_some() && context.client.has_ended() {
-            // The node may have been stopped since, and the client may have done all of it through another one.
+            // The node may have stood still meanwhile, and the client may have sent all of it to another node.
             return None;
         }
         let (sender, receiver) = channel();
@@ -290,7 +290,7 @@ impl ControlService {
             if let Some(observed) = observed {
                 observed.replied(&reply);
             }
-            // Where nobody receives any more, the client has gone: the vote counts all the same.
+            // Without a receiver, the client has gone: the vote counts all the same.
             let _client_gone = sender.send(reply);
             mailbox.send(Letter::Wake(ticket));
         };
@@ -301,7 +301,7 @@ impl ControlService {
         taken.ok().map(|()| receiver)
     }
 
-    /// What tells watchers of the command's votes; `None` where nobody watches.
+    /// The observer that tells watchers of the command's votes; `None` if no client watches.
     fn observer(&self, command: &Command) -> Option<Arc<AttemptObserver>> {
         if !self.watch.is_watched() {
             return None;
@@ -319,7 +319,7 @@ impl ControlService {
     }
 }
 
-/// Tells the log what the recorder has changed: which server, and never its token. Votes are counted, not told.
+/// Logs the recorder's changes: the server, but never its token. Votes are counted, not logged.
 fn note(reply: &Reply) {
     match reply {
         Reply::Servers(outcomes) => match outcomes.first() {
@@ -332,7 +332,7 @@ fn note(reply: &Reply) {
     }
 }
 
-/// Room for content grows by this much at least, so that what comes byte by byte is not copied each time.
+/// The least growth of the room for content, in bytes: content that comes byte by byte is not copied each time.
 const GATHER_STEP_BYTES: usize = 16 * 1024;
 
 impl Service for ControlService {
@@ -351,9 +351,9 @@ impl Service for ControlService {
         };
         let content = match &task {
             Task::Gather { ask: CommandRequest::Whole(Command::Digest), .. } => Content::Unread,
-            // What changes something is done for a whole request only, even where its content has no meaning.
+            // Only a whole request may change something, even if its content has no meaning.
             Task::Gather { .. } | Task::Submitted(_) => Content::Read(self.parts.body_bytes_max),
-            // It is read as it comes: it has no bound.
+            // A batch is read as it comes, and has no bound.
             Task::Batch(_) => Content::Read(u64::MAX),
             Task::Answer(_) | Task::Page(..) | Task::Export(_) | Task::Watch(_) => Content::Unread,
         };
@@ -364,7 +364,7 @@ impl Service for ControlService {
         match &mut *exchange.0 {
             Task::Gather { body, .. } => {
                 if body.capacity() - body.len() < bytes.len() {
-                    // Not twice as much as there is: many uploads that grow at once would be past any bound.
+                    // No doubling: many uploads that grow at once would exceed any bound.
                     body.reserve_exact(bytes.len().max(GATHER_STEP_BYTES));
                 }
                 body.extend_from_slice(bytes);
@@ -444,7 +444,7 @@ impl Service for ControlService {
             Task::Gather { body, .. } => body.capacity(),
             Task::Batch(batch) => batch.used_bytes(),
             Task::Answer(answer) => answer.body.capacity(),
-            // An export uses memory for its next part only while it makes that.
+            // An export uses memory for its next part only while it makes that part.
             Task::Page(..) | Task::Submitted(_) | Task::Export(_) | Task::Watch(_) => 0,
         }
     }

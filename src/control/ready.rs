@@ -1,4 +1,4 @@
-//! `GET /readyz` on the control listener: whether the service is ready, and why votes are refused, where they are.
+//! `GET /readyz` on the control listener: whether the service is ready, and why it refuses votes, if it does.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::reply::{ControlAnswer, RETRY_SOON};
 use crate::readiness::Readiness;
 use crate::recorder::shared::SharedStore;
 
-/// Why no votes are taken where nothing else is wrong.
+/// The reason to take no votes if there is no other.
 const LOADING: &str = "the state is being loaded: wait until that is done";
 
 /// The answer at this moment of the monotonic clock, in milliseconds.
@@ -39,7 +39,7 @@ pub(super) fn answer(readiness: &Readiness, shared: Option<&dyn SharedStore>, no
     }
 }
 
-/// The body. Where the service `stands` is a better reason than `refusal` for one that is not ready.
+/// The body. `stands` is a better reason than `refusal` for a service that is not ready.
 fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -> Value {
     let mut body = json!({ "ready": is_ready });
     if let Some(reason) = stands.or(refusal.as_ref().map(|(word, _)| *word)) {

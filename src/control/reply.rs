@@ -21,7 +21,7 @@ pub struct ControlAnswer {
     pub status: u16,
     /// A field besides the common ones.
     pub field: Option<(&'static str, &'static str)>,
-    /// What the body is.
+    /// The type of the body.
     pub content_type: &'static str,
     /// The body.
     pub body: Vec<u8>,
@@ -33,7 +33,7 @@ impl ControlAnswer {
     /// An object under this status.
     #[must_use]
     pub fn json(status: u16, body: &impl Serialize) -> Self {
-        // A value of ours always has a spelling; an empty body would be the sign of a bug.
+        // Our values can always be written as JSON; an empty body would be the sign of a bug.
         let body = serde_json::to_vec(body).unwrap_or_default();
         Self { status, field: None, content_type: JSON, body }
     }
@@ -75,7 +75,7 @@ impl ControlAnswer {
         Self::store_unavailable_saying("nothing was recorded: the store takes no changes now")
     }
 
-    /// 503, and what was kept.
+    /// 503, with a message that tells which changes were kept.
     #[must_use]
     pub fn store_unavailable_saying(message: &str) -> Self {
         Self::error(503, "store_unavailable", message).with(RETRY_SOON)
@@ -119,7 +119,7 @@ impl From<Invalid> for ControlAnswer {
     }
 }
 
-/// The answer that a recorder's reply makes. Of votes and servers one was asked for: of none, nobody knows what was kept.
+/// The answer to a recorder's reply about one vote or one server. If the reply has no outcome, it is in doubt.
 #[must_use]
 pub fn answer(reply: &Reply) -> ControlAnswer {
     let in_doubt = || ControlAnswer::store_unavailable_saying(SILENT);
@@ -138,8 +138,8 @@ pub fn answer(reply: &Reply) -> ControlAnswer {
     }
 }
 
-/// The reply, once it is there. Where it never comes, because the recorder has ended, nobody knows what was kept: a
-/// shared store may have recorded the vote before.
+/// The reply, once it is there. If the recorder has ended, it never comes, and the outcome is in doubt: a shared store
+/// may have recorded the vote before.
 pub(super) fn arrived(reply: &Receiver<Reply>) -> Option<Reply> {
     match reply.try_recv() {
         Ok(reply) => Some(reply),
@@ -168,7 +168,7 @@ fn vote(outcome: &VoteOutcome) -> ControlAnswer {
     }
 }
 
-/// Why a vote is refused.
+/// The reason to refuse a vote.
 pub const EXPIRED: &str = "voted_at is older than the cooldown";
 /// See [`EXPIRED`].
 pub const CANCELLED: &str = "this vote, or a later one of its address, was cancelled";
@@ -179,10 +179,10 @@ pub const IN_FUTURE: &str = "voted_at is more than 5 seconds in the future";
 pub const TOO_MANY_CHANGES: &str =
     "votes of this address were cancelled in each of the next seconds: ask again in a second";
 
-/// Why a server of a batch is not changed.
+/// The reason to leave a server of a batch unchanged.
 pub const TOKEN_DIFFERS: &str = "the server has another token and keeps it; replace_tokens=1 takes this one";
 
-/// The store was asked, and nobody knows what it made of it.
+/// The message for an outcome in doubt: the store was asked and did not confirm.
 const SILENT: &str = "the store did not confirm it: it may have been recorded or not; ask again";
 
 /// A vote as the contract spells it, fields in its order.
@@ -192,14 +192,14 @@ struct VoteBody {
     recorded: bool,
     server_id: u32,
     ip: String,
-    /// Where they are more than one.
+    /// The addresses, if they are more than one.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ips: Vec<String>,
     voted_at: String,
     next_vote_at: String,
     #[serde(skip_serializing_if = "Not::not")]
     unchanged: bool,
-    /// False where fewer replicas than were asked for held it in time.
+    /// False if fewer replicas than `serve` wants had the vote in time.
     #[serde(skip_serializing_if = "bool::clone")]
     confirmed: bool,
 }
@@ -239,7 +239,7 @@ fn server(outcome: &ServerOutcome) -> ControlAnswer {
             ControlAnswer::json(200, &ServerBody::new(*server, token))
         }
         ServerOutcome::TokenInUse => ControlAnswer::error(409, "token_in_use", "this token is another server's"),
-        // Only a batch asks for tokens to be kept: a call that names one server replaces its token.
+        // Only a batch keeps tokens: a call that names one server replaces its token.
         ServerOutcome::TokenDiffers => ControlAnswer::error(409, "token_differs", TOKEN_DIFFERS),
         ServerOutcome::Unknown => ControlAnswer::unknown_server(),
         ServerOutcome::NotGenerated => ControlAnswer::fault(Fault::Internal),
@@ -251,7 +251,7 @@ fn server(outcome: &ServerOutcome) -> ControlAnswer {
 pub struct ServerBody<'a> {
     server_id: u32,
     token: &'a str,
-    /// How many of its cooldowns are live, where that was asked.
+    /// The number of its live cooldowns, if the client asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     cooldowns: Option<usize>,
 }
@@ -275,7 +275,7 @@ impl<'a> ServerBody<'a> {
 pub struct ServersBody<'a> {
     /// In order of id.
     pub servers: Vec<ServerBody<'a>>,
-    /// Where the next page goes on, if there is one.
+    /// The start of the next page, if there is one.
     pub next: Option<u32>,
 }
 
@@ -302,8 +302,8 @@ mod tests {
     use crate::recorder::command::Reply;
     use std::sync::mpsc::channel;
 
-    /// Regression: a vote that a shared store had recorded was answered "nothing was recorded" where the recorder
-    /// ended before it had told so.
+    /// Regression: the answer was "nothing was recorded" if the recorder ended after a shared store had recorded the
+    /// vote, and before its reply.
     #[test]
     fn a_reply_that_never_comes_leaves_the_outcome_in_doubt() {
         let (sender, receiver) = channel();

@@ -1,4 +1,4 @@
-//! What a control request asks for, by its path and method.
+//! The meaning of a control request, by its path and method.
 
 use super::batch::{BatchOptions, Gathered};
 use super::reply::ControlAnswer;
@@ -12,7 +12,7 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::watch::WatchFilter;
 
-/// What the recorder is asked for, before its content is read.
+/// A request for the recorder, before its content is read.
 pub enum CommandRequest {
     /// `POST /v1/votes`
     Vote(Mode),
@@ -22,7 +22,7 @@ pub enum CommandRequest {
     Whole(Command),
 }
 
-/// What is asked behind the key.
+/// A request behind the key.
 pub enum KeyedRequest<'a> {
     /// Content, once it is whole, becomes a command for the recorder.
     Command(CommandRequest),
@@ -36,27 +36,27 @@ pub enum KeyedRequest<'a> {
     ShowServer(ServerId, bool),
     /// `GET /v1/export`
     Export,
-    /// `GET /v1/watch`; the query says what is watched.
+    /// `GET /v1/watch`; the query is the filter.
     Watch(Query<'a>),
     /// `GET /v1/cluster`
     Cluster,
 }
 
-/// Refused lines that a batch tells one by one unless asked otherwise.
+/// Refused lines that the answer to a batch lists by default.
 const ERRORS_MAX_DEFAULT: usize = 100;
-/// And at most. The answer has a bound in bytes besides.
+/// The most that a client can ask for. The answer has a bound in bytes besides.
 const ERRORS_MAX: usize = 10_000;
 
-/// What follows the version in a decoded path that is behind the key.
+/// The part behind the version in a decoded path that needs the key.
 #[must_use]
 pub fn behind_key(path: &[u8]) -> Option<&[u8]> {
     path.strip_prefix(b"/v1").filter(|rest| rest.is_empty() || rest.starts_with(b"/"))
 }
 
-/// Reads what is asked by the part of a decoded path that [`behind_key`] gives.
+/// Reads a request from the part of a decoded path that [`behind_key`] gives.
 ///
 /// # Errors
-/// The answer to what cannot be asked.
+/// The answer to an unknown or invalid request.
 pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, ControlAnswer> {
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
@@ -74,7 +74,7 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
             post(KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.batch_options()?))
         }
         [b"votes", id, ip] => {
-            // The method first: what has no such method is told so, whatever its path names.
+            // The method first: a wrong method gets 405, whatever the path names.
             let is_cancel = by_method(head, "GET, HEAD, DELETE", [(Method::Get, false), (Method::Delete, true)])?;
             let (address, server) = (voter_address(ip)?, server_id(id)?);
             Ok(match is_cancel {
@@ -124,16 +124,16 @@ fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {
     ServerId::parse(segment).map_err(|_| ControlAnswer::unknown_server())
 }
 
-/// What follows the path.
+/// The query behind the path.
 #[derive(Clone, Copy)]
 pub struct Query<'a>(&'a [u8]);
 
 impl Query<'_> {
-    /// What is to be watched: a server, by its number or its token, an address, and whether only what names no
-    /// listed server.
+    /// The filter of a watch: a server, by its number or its token, an address, and whether to show only lines
+    /// that name no listed server.
     ///
     /// # Errors
-    /// The answer to what cannot be watched.
+    /// The answer to an invalid filter.
     pub fn watch_filter(&self, servers: &Snapshot) -> Result<WatchFilter, ControlAnswer> {
         let refused = |message| ControlAnswer::error(400, "bad_request", message);
         let server = match (self.number("server_id")?, self.value("token")) {

@@ -1,4 +1,4 @@
-//! A streamed answer: NDJSON of a length that is not known when it begins.
+//! A streamed answer: NDJSON whose length is not known when it begins.
 
 use std::io::Write;
 
@@ -6,7 +6,7 @@ use super::reply::NOSNIFF;
 use crate::http::response::{Framing, append_head};
 use crate::vote::time::UnixSeconds;
 
-/// Appends the head. The body comes in chunks; to HTTP/1.0, which has none, until the connection closes.
+/// Appends the head. The body follows in chunks. HTTP/1.0 has none: there the body ends with the connection.
 pub(super) fn append_stream_head(framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
     let fields = [("Content-Type", "application/x-ndjson"), ("Cache-Control", "no-store"), NOSNIFF];
     append_head(out, 200, &now.imf_fixdate(), &fields);
@@ -19,7 +19,7 @@ pub(super) fn append_stream_head(framing: Framing, now: UnixSeconds, out: &mut V
     out.extend_from_slice(b"\r\n");
 }
 
-/// Appends lines. No lines are no chunk: that would be the end.
+/// Appends lines. Without lines there is no chunk: an empty one would be the end.
 pub(super) fn append_lines(framing: Framing, lines: &[u8], out: &mut Vec<u8>) {
     if lines.is_empty() || framing.http_1_0 {
         return out.extend_from_slice(lines);

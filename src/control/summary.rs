@@ -1,5 +1,5 @@
-//! What became of a batch: counts, its first refused lines and its first generated tokens. All have bounds, so that
-//! neither the answer nor what is held for it grows with the batch.
+//! The result of a batch: counts, its first refused lines and its first generated tokens. All have bounds, so that
+//! neither the answer nor its memory grows with the batch.
 
 use std::collections::BTreeMap;
 
@@ -10,23 +10,23 @@ use crate::json;
 use crate::limits::{BATCH_ANSWER_BYTES_MAX, ECHO_BYTES_MAX};
 use crate::vote::id::{ServerId, Token};
 
-/// What the counts and the frame of the answer take, and one line's own frame, in bytes: more than
-/// either does with every number at its longest.
+/// Room for the counts and the frame of the answer, in bytes: more than they take with every number
+/// at its longest.
 const COUNTS_BYTES: usize = 512;
-/// See [`COUNTS_BYTES`].
+/// The same for the frame of one line.
 const LINE_FRAME_BYTES: usize = 64;
-/// How many generated tokens are told: less than half of the answer. The rest stays for refused lines, of which a client
-/// has no other list.
+/// The most generated tokens that the answer lists: less than half of it. The rest stays for refused lines, of which a
+/// client has no other list.
 const TOKENS_MAX: usize = 4_096;
 
-/// The counts of a batch, and what is told of its refused lines.
+/// The counts of a batch, and the list of its refused lines.
 #[derive(Debug, Default, Serialize)]
 pub struct Summary {
     /// Lines that changed something.
     pub recorded: u64,
-    /// Lines that said what was held already.
+    /// Lines that changed nothing, as the store held the same already.
     pub unchanged: u64,
-    /// Votes of both kinds that no replica of a shared store had confirmed in time.
+    /// Votes of both kinds that the replicas of a shared store did not confirm in time.
     #[serde(skip_serializing_if = "is_zero")]
     pub unconfirmed: u64,
     /// Votes that were refused for a cooldown.
@@ -37,7 +37,7 @@ pub struct Summary {
     pub unknown_server: u64,
     /// Lines that were refused for another reason.
     pub invalid: u64,
-    /// Those of the invalid that would have given a listed server another token.
+    /// Invalid lines that would have given a listed server another token.
     #[serde(skip_serializing_if = "is_zero")]
     pub token_differs: u64,
     /// Lines of the other kind: an export holds both, and each batch call takes its own.
@@ -49,16 +49,16 @@ pub struct Summary {
     /// The first of these, in the order of their lines.
     #[serde(skip_serializing_if = "Vec::is_empty", serialize_with = "as_servers")]
     tokens: Vec<(ServerId, Token)>,
-    /// The first refused lines. No line is told behind one that is not: a client that wants to know of the others
-    /// asks again from the last one on.
+    /// The first refused lines, without gaps. A client that wants to know of the others asks again from the last
+    /// one on.
     #[serde(rename = "errors", serialize_with = "in_order")]
     told: BTreeMap<u64, SummaryLine>,
     #[serde(skip)]
     told_max: usize,
-    /// What the lines and the tokens take in the answer.
+    /// The size of the lines and the tokens in the answer, in bytes.
     #[serde(skip)]
     told_bytes: usize,
-    /// The first line that there was no room for.
+    /// The first line that had no room.
     #[serde(skip)]
     first_untold: u64,
 }
@@ -85,8 +85,8 @@ struct SummaryLine {
 }
 
 impl SummaryLine {
-    /// How much of the answer it takes, at most. There are no other escapes: an echo has no control
-    /// characters.
+    /// The most bytes that the line takes in the answer. There are no other escapes: an echo has no
+    /// control characters.
     fn bytes(&self) -> usize {
         let escapes = self.message.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();
         LINE_FRAME_BYTES + self.word.len() + self.message.len() + escapes
@@ -94,20 +94,20 @@ impl SummaryLine {
 }
 
 impl Summary {
-    /// Before the first line; at most so many refused ones are told.
+    /// The summary before the first line. It lists at most `told_max` refused lines.
     #[must_use]
     pub fn new(told_max: usize) -> Self {
         Self { told_max, told_bytes: COUNTS_BYTES, first_untold: u64::MAX, ..Self::default() }
     }
 
-    /// The memory that it uses, in bytes, about: a line takes less than it does in the answer.
+    /// The memory of the summary, in bytes, about: a line takes less than in the answer.
     #[must_use]
     pub const fn used_bytes(&self) -> usize {
         if self.told_bytes > COUNTS_BYTES { self.told_bytes } else { 0 }
     }
 
-    /// Counts a refused line by its word, and notes why it was refused. Lines come in any order: outcomes later than
-    /// what cannot be read.
+    /// Counts a refused line by its word, and notes the reason. Lines come in any order: an outcome comes later than
+    /// the refusal of a line that cannot be read.
     pub fn refuse(&mut self, number: u64, word: &'static str, message: &str) {
         let count = match word {
             "in_cooldown" => &mut self.in_cooldown,
@@ -159,7 +159,7 @@ mod tests {
         {
             let mut summary = Summary::new(1_000_000);
             (100..50_000).for_each(|line| summary.refuse(line, "unknown_server", &message));
-            // Shorter ones would find room again.
+            // Shorter lines would find room again.
             (1..20).for_each(|line| summary.refuse(line, "unknown_server", &message));
             (50_000..50_100).for_each(|line| summary.refuse(line, "expired", ""));
             let answer = serde_json::to_vec(&summary).expect("it has a spelling");

@@ -1,6 +1,6 @@
-//! `GET /v1/watch`: what is asked and recorded, a line each, for as long as somebody reads it.
+//! `GET /v1/watch`: questions and votes, a line each, for as long as the client reads them.
 //!
-//! The control worker looks from time to time what waits for each watcher, and wakes its connection.
+//! From time to time, the control worker wakes the connection of each watcher with waiting lines.
 
 use super::reply::ControlAnswer;
 use super::stream::{append_lines, append_stream_end, append_stream_head};
@@ -18,26 +18,26 @@ pub struct WatchStream {
     is_begun: bool,
 }
 
-/// Where watchers are woken.
+/// Wakes the watchers.
 pub struct WatchDesk {
     board: WatchBoard,
     mailbox: Mailbox,
     next_round_ms: u64,
-    /// All streams come to their end.
+    /// All streams end.
     is_closed: bool,
 }
 
 impl WatchDesk {
-    /// The desk of the worker that is reached by `mailbox`.
+    /// The desk of the worker that `mailbox` reaches.
     #[must_use]
     pub fn new(board: WatchBoard, mailbox: Mailbox) -> Self {
         Self { board, mailbox, next_round_ms: 0, is_closed: false }
     }
 
-    /// One more watcher.
+    /// Adds a watcher.
     ///
     /// # Errors
-    /// The answer where there are as many as there may be.
+    /// The answer if there are [`WATCHERS_MAX`] already.
     pub fn begin(&mut self, filter: WatchFilter, ticket: Ticket, now_ms: u64) -> Result<WatchStream, ControlAnswer> {
         let Some(seat) = self.board.sit(filter, ticket.0, now_ms) else {
             let message = format!("{WATCHERS_MAX} watch already: end one of them, or try again when one has gone");
@@ -46,20 +46,20 @@ impl WatchDesk {
         Ok(WatchStream { seat, is_begun: false })
     }
 
-    /// Has every stream end in order, and those that are still to come at once.
+    /// Ends every stream in order; streams that begin later end at once.
     pub fn close(&mut self) {
         self.is_closed = true;
         self.wake(u64::MAX);
     }
 
-    /// How long the worker may rest, in milliseconds: while somebody watches, until the next round.
+    /// The longest rest of the worker, in milliseconds: while a client watches, until the next round.
     #[must_use]
     pub fn rest_ms(&self) -> Option<u64> {
         let [watchers, ..] = self.board.counted();
         (watchers > 0).then_some(PACE_MS)
     }
 
-    /// Wakes the watchers for which something waits, once in a while.
+    /// Wakes the watchers with waiting lines, once every [`PACE_MS`].
     pub fn turn_begins(&mut self, now_ms: u64) {
         if now_ms >= self.next_round_ms {
             self.next_round_ms = now_ms + PACE_MS;
@@ -139,7 +139,7 @@ mod tests {
         let missed = format!(r#"{{"kind":"dropped","lines":{}}}"#, SEEN - fit);
         assert_eq!(body, format!("{}{missed}\n", format!("{LINE}\n").repeat(fit)));
         assert_eq!(board.counted(), [3, 3 * fit, 3 * (SEEN - fit)].map(|count| count as u64));
-        // What comes next is whole again, for a watcher that has taken its lines.
+        // No line is missing from then on, for a watcher that has taken its lines.
         let now_ms = rounds(&mut desk, 1);
         let mut out = Vec::new();
         desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out);
@@ -167,7 +167,7 @@ mod tests {
         };
         assert_eq!(woken_at(&mut desk, ALIVE_MS - 1), 0);
         assert_eq!(woken_at(&mut desk, ALIVE_MS + PACE_MS), 1);
-        // Once: until it has taken that.
+        // Only once, until the watcher has taken the line.
         assert_eq!(woken_at(&mut desk, 2 * ALIVE_MS), 0);
         let mut out = Vec::new();
         assert_eq!(desk.append(&mut stream, FRAMING, at(2 * ALIVE_MS), &mut out), PARKED);

@@ -18,18 +18,18 @@ const SIZE_DIGITS_MAX: usize = 16;
 /// How a request's content is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Length {
-    /// There is none.
+    /// There is no content.
     None,
-    /// So many bytes follow, at least one.
+    /// This many bytes follow, at least one.
     Bytes(u64),
     /// Chunks follow.
     Chunked,
 }
 
-/// What one call of [`Decoder::decode`] found.
+/// The result of one call of [`Decoder::decode`].
 #[derive(Debug, PartialEq, Eq)]
 pub struct Piece<'b> {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that are used up.
     pub consumed: usize,
     /// Content among them.
     pub content: &'b [u8],
@@ -110,7 +110,7 @@ impl Decoder {
     fn chunk_line<'b>(&mut self, input: &[u8]) -> Result<Piece<'b>, Fault> {
         let within = &input[..input.len().min(CHUNK_LINE_BYTES_MAX)];
         let Some(line_feed) = memchr::memchr(b'\n', within) else {
-            // What is there is checked at once: garbage is not waited on.
+            // The digits so far are checked at once: garbage is refused before its line ends.
             size_digits(within)?;
             return if within.len() < CHUNK_LINE_BYTES_MAX { Ok(framing(0)) } else { Err(Fault::BadRequest) };
         };
@@ -216,8 +216,8 @@ mod tests {
         Faulty(Fault),
     }
 
-    /// Decodes as a session does: bytes that are not consumed are held until more have come. Gives the content, the
-    /// number of bytes that were consumed, and the end.
+    /// Decodes as a session does: keeps bytes that are not consumed until more have come. Gives the content, the number
+    /// of consumed bytes, and the end.
     fn decode(bytes: &[u8], bound: u64, cuts: &[usize]) -> (Vec<u8>, usize, End) {
         let mut decoder = Decoder::new(Length::Chunked, bound).expect("chunks tell no length");
         let (mut content, mut consumed, mut arrived, mut cuts) = (Vec::new(), 0, 0, cuts.iter().cycle());

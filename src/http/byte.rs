@@ -1,19 +1,19 @@
-//! Classes of bytes, by one look into a table.
+//! Classes of bytes, by one look-up in a table.
 
 use crate::vote::id::is_token_character;
 
-/// RFC 9110 "tchar": what names and methods are made of.
+/// RFC 9110 "tchar": the characters of names and methods.
 pub const TOKEN: u8 = 1;
-/// What a request target may hold: printable ASCII without `#`, as a fragment is never sent
+/// The characters of a request target: printable ASCII without `#`, as a fragment is never sent
 /// (RFC 9112, 3.2).
 pub const TARGET: u8 = 1 << 1;
-/// What a path holds that needs no second look: of a target's bytes those that RFC 3986 lets stand
-/// in one, and neither `?` nor `%`.
+/// The characters of a path that need no second look: those of a target that RFC 3986 allows in a
+/// path, but neither `?` nor `%`.
 pub const PLAIN_PATH: u8 = 1 << 2;
-/// RFC 3986 "unreserved" and "sub-delims", but for the comma: it would let one parser see a list of
-/// hosts where another sees one.
+/// RFC 3986 "unreserved" and "sub-delims", except the comma: with it, one parser could see a list of
+/// hosts and another a single host.
 pub const HOST: u8 = 1 << 3;
-/// What a server's token is made of.
+/// The characters of a server's token.
 pub const SERVER_TOKEN: u8 = 1 << 4;
 
 static CLASSES: [u8; 256] = {
@@ -58,14 +58,14 @@ const fn is_token_mark(byte: u8) -> bool {
     )
 }
 
-/// Whether a byte is of a class.
+/// Whether a byte is in a class.
 #[must_use]
 #[inline]
 pub fn is(byte: u8, class: u8) -> bool {
     CLASSES[usize::from(byte)] & class != 0
 }
 
-/// Number of bytes of a class from the start. Four are looked at in a round: half of the
+/// Number of bytes of a class from the start. A round takes four of them: half of the
 /// instructions of a loop over each.
 #[must_use]
 #[inline]
@@ -83,7 +83,7 @@ pub fn run(bytes: &[u8], class: u8) -> usize {
     length + rest.iter().take_while(|byte| is(**byte, class)).count()
 }
 
-/// Number of bytes before the first control character, to which a tab belongs here. Eight at a time.
+/// Number of bytes before the first control character; a tab counts as one here. Eight at a time.
 #[must_use]
 #[inline]
 pub fn visible_run(bytes: &[u8]) -> usize {
@@ -92,8 +92,8 @@ pub fn visible_run(bytes: &[u8]) -> usize {
     let mut length = 0;
     for chunk in bytes.chunks_exact(8) {
         let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        // The subtraction borrows into a byte's high bit where it was below 0x20, or 0x7F itself;
-        // a borrow can spoil bytes above the first hit only, and the first is what is looked for.
+        // The subtraction borrows into the high bit of a byte that was below 0x20, or 0x7F itself.
+        // A borrow can spoil only bytes above the first hit, and only the first hit counts.
         let below_space = word.wrapping_sub(ONES * 0x20) & !word;
         let from_delete = word ^ (ONES * 0x7F);
         let delete = from_delete.wrapping_sub(ONES) & !from_delete;

@@ -1,4 +1,4 @@
-//! What can be wrong with a request, by HTTP status and by the contract's stable word.
+//! The reasons to refuse a request, by HTTP status and by the contract's stable word.
 
 /// A reason to refuse a request. Each names its one status and its one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -11,13 +11,13 @@ pub enum Fault {
     MethodNotAllowed,
     /// The request was begun and not finished in time.
     RequestTimeout,
-    /// The content is larger than is taken.
+    /// The content is larger than its bound.
     ContentTooLarge,
-    /// The request line is longer than is taken.
+    /// The request line is longer than its bound.
     UriTooLong,
     /// An `Expect` other than `100-continue`.
     ExpectationFailed,
-    /// The head is larger, or has more lines, than is taken.
+    /// The head is larger, or has more lines, than its bound.
     HeadersTooLarge,
     /// A fault of the service itself.
     Internal,

@@ -1,9 +1,9 @@
 //! Field sections: the header lines of a head and the trailer of a chunked body.
 //!
-//! Ordinary sections are read in one pass by a scanner of our own, which knows only what is right
-//! and gives up on all else. What it gives up on is judged by `httparse`, with one rule on top:
-//! `httparse` takes a bare LF for a line end, and two parsers that differ on that can be made to
-//! see different requests, so every line end is checked again here.
+//! A scanner of our own reads ordinary sections in one pass. It knows only valid lines and gives
+//! up on all else, which `httparse` judges, with one rule on top. `httparse` takes a bare LF for a
+//! line end, and two parsers that differ on that can be made to see different requests: so every
+//! line end is checked again here.
 
 use httparse::{EMPTY_HEADER, Error, Header, Status};
 
@@ -14,14 +14,14 @@ use crate::vote::ipv4::trim_blanks;
 /// Lines that fit the array on the stack; a longer section is read into the heap.
 const LINES_ON_STACK: usize = 32;
 
-/// What became of a field section.
+/// The result of reading a field section.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Section<T> {
-    /// Whole and valid: what was made of it, and the bytes that it took with its empty line.
+    /// Whole and valid: the result, and the bytes that the section took with its empty line.
     Complete(T, usize),
     /// Valid so far, and not whole yet.
     Partial,
-    /// To be answered with this fault.
+    /// Refused with this fault.
     Rejected(Fault),
 }
 
@@ -34,8 +34,8 @@ pub trait Visitor<'b> {
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault>;
 }
 
-/// Reads a field section at the start of `bytes`; `lines_max` bounds its lines. What the visitor
-/// was shown counts only where the section is whole.
+/// Reads a field section at the start of `bytes`; `lines_max` bounds its lines. The visitor's
+/// result counts only if the section is whole.
 #[inline]
 pub fn parse<'b, V: Visitor<'b> + Default>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Section<()> {
     match scan(bytes, lines_max, visitor) {
@@ -53,7 +53,7 @@ fn scan<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) 
     let mut rest = bytes;
     for _ in 0..=lines_max {
         rest = match rest.first() {
-            // What nearly every request has, as nearly every client spells it, is seen at one look.
+            // Fields of nearly every request, as nearly every client spells them, take one comparison.
             Some(b'H') if let Some(after) = rest.strip_prefix(b"Host: ") => scan_value(b"Host", after, visitor)?,
             Some(b'U') if let Some(after) = rest.strip_prefix(b"User-Agent: ") => {
                 scan_value(b"User-Agent", after, visitor)?
@@ -74,7 +74,7 @@ fn scan<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) 
     None
 }
 
-/// Reads a value to the end of its line, and gives what is behind it.
+/// Reads a value to the end of its line, and gives the bytes behind it.
 #[inline(always)]
 fn scan_value<'b, V: Visitor<'b>>(name: &'b [u8], bytes: &'b [u8], visitor: &mut V) -> Option<&'b [u8]> {
     let (value, after) = bytes.split_at(byte::visible_run(bytes));
@@ -86,7 +86,7 @@ fn scan_value<'b, V: Visitor<'b>>(name: &'b [u8], bytes: &'b [u8], visitor: &mut
     Some(after)
 }
 
-/// The long way: whatever it is.
+/// The long way, for any section.
 #[cold]
 fn judge<'b, V: Visitor<'b>>(bytes: &'b [u8], lines_max: usize, visitor: &mut V) -> Section<()> {
     let mut few = [EMPTY_HEADER; LINES_ON_STACK];

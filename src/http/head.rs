@@ -1,5 +1,5 @@
 //! A request's head, straight from the read buffer: method, target, version, and the few fields
-//! that decide how the rest is framed. Strict where two parsers could differ (RFC 9112, 11.2).
+//! that frame the rest. The parser is strict where two parsers could differ (RFC 9112, 11.2).
 
 use std::net::Ipv6Addr;
 
@@ -46,9 +46,9 @@ pub struct Head<'b> {
     pub method: Method,
     /// The target's path, with its percent-encoding as it was sent; `*` for the asterisk form.
     pub path: &'b [u8],
-    /// What the path asks, where that was seen while it was read; `None` says nothing.
+    /// The path's question, if the parser saw it while it read; `None` says nothing.
     pub question: Option<Question<'b>>,
-    /// What follows the `?`, if there is one.
+    /// The part behind the `?`, if there is one.
     pub query: Option<&'b [u8]>,
     /// How the content is framed.
     pub length: Length,
@@ -60,12 +60,12 @@ pub struct Head<'b> {
     pub keep_alive: bool,
     /// `Authorization`, if there is exactly one.
     pub authorization: Option<&'b [u8]>,
-    /// The header lines, for what few requests are asked.
+    /// The header lines, for fields that few requests need.
     pub lines: HeaderLines<'b>,
 }
 
-/// The header lines of a head, each with its end, up to an empty one. Bytes behind that may be there
-/// and are none of theirs.
+/// The header lines of a head, each with its end, up to an empty one. Bytes behind that may be there, and do not
+/// belong to them.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderLines<'b>(&'b [u8]);
 
@@ -85,7 +85,7 @@ impl<'b> HeaderLines<'b> {
 pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
     // RFC 9112, 2.2: an empty line before the request line is skipped; one, not any number.
     let skipped = if bytes.starts_with(b"\r\n") { 2 } else { 0 };
-    // Only what is within the bound is looked at, so that the outcome is the same however the
+    // Only the bytes within the bound are looked at: so the outcome does not depend on how the
     // bytes were cut on their way.
     let within = &bytes[skipped..bytes.len().min(limits.head_bytes_max + skipped)];
     match RequestLine::ordinary(within) {
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8], limits: HeadLimits) -> Section<Head<'_>> {
     }
 }
 
-/// The long way, apart: what is known of an ordinary line then stays in registers.
+/// The long way, in a function of its own: the parts of an ordinary line then stay in registers.
 #[cold]
 fn parse_any(within: &[u8], skipped: usize, limits: HeadLimits) -> Section<Head<'_>> {
     match RequestLine::any(within) {
@@ -133,7 +133,7 @@ struct RequestLine<'b> {
 }
 
 impl<'b> RequestLine<'b> {
-    /// The short way: a `GET` of a path that is what it looks like.
+    /// The short way: a `GET` of a path without escapes or query.
     #[inline(always)]
     fn ordinary(bytes: &'b [u8]) -> Option<Self> {
         const END: &[u8] = b" HTTP/1.1\r\n";
@@ -151,8 +151,8 @@ impl<'b> RequestLine<'b> {
         (path.starts_with(b"/") && rest.starts_with(END)).then(|| line(path, None))
     }
 
-    /// The long way: whatever it is. One space between the parts, nothing around them, CR LF behind.
-    /// `None` while it is not whole.
+    /// The long way, for any line. One space between the parts, nothing around them, CR LF behind.
+    /// `None` while the line is not whole.
     fn any(bytes: &'b [u8]) -> Result<Option<Self>, Fault> {
         if bytes == b"\r" {
             return Ok(None); // may become the empty line that is skipped
@@ -175,7 +175,7 @@ impl<'b> RequestLine<'b> {
     }
 }
 
-/// The run of bytes of a class from `at` and where the next word begins; a space must end it.
+/// The run of bytes of a class from `at`, and where the next word begins. A space must end the run.
 fn word(bytes: &[u8], at: usize, class: u8) -> Result<Option<(&[u8], usize)>, Fault> {
     let (word, rest) = bytes[at..].split_at(byte::run(&bytes[at..], class));
     match rest {
@@ -187,7 +187,7 @@ fn word(bytes: &[u8], at: usize, class: u8) -> Result<Option<(&[u8], usize)>, Fa
 
 const VERSION_BYTES: usize = b"HTTP/1.1\r\n".len();
 
-/// Whether it is HTTP/1.0; every other minor of 1 is read as 1.1 (RFC 9110, 2.5).
+/// Whether the version is HTTP/1.0; every other minor of 1 is read as 1.1 (RFC 9110, 2.5).
 fn version(bytes: &[u8]) -> Result<Option<bool>, Fault> {
     if bytes.starts_with(b"HTTP/1.1\r\n") {
         return Ok(Some(false));
@@ -204,7 +204,7 @@ fn version(bytes: &[u8]) -> Result<Option<bool>, Fault> {
     if bytes[5] == b'1' { Ok(Some(bytes[7] == b'0')) } else { Err(Fault::VersionNotSupported) }
 }
 
-/// What the header lines say, gathered line by line.
+/// The meaning of the header lines, gathered line by line.
 #[derive(Default)]
 struct FieldSummary<'b> {
     host: Option<&'b [u8]>,
@@ -221,7 +221,7 @@ struct FieldSummary<'b> {
 }
 
 impl<'b> Visitor<'b> for FieldSummary<'b> {
-    /// Most fields are of no meaning here, and most of those are told by length and first letter.
+    /// Most fields have no meaning here, and length and first letter tell most of those.
     #[inline]
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
         let initial = name.first().map_or(0, |byte| byte | 0x20);
@@ -350,7 +350,7 @@ fn split_target(method: Method, target: &[u8]) -> Result<(&[u8], Option<&[u8]>),
         Some(at) => (&origin[..at], Some(&origin[at + 1..])),
         None => (origin, None),
     };
-    // Queries are not looked into: browsers send there what RFC 3986 keeps out of a path.
+    // Queries are not checked: browsers send characters in them that RFC 3986 keeps out of a path.
     if !is_escaped(path, byte::PLAIN_PATH) {
         return Err(Fault::BadRequest);
     }
@@ -386,7 +386,7 @@ fn is_authority(text: &[u8]) -> bool {
     }
 }
 
-/// `*DIGIT`, and a port that there can be.
+/// `*DIGIT`, and a port up to 65535.
 fn is_port(text: &[u8]) -> bool {
     let zeros = text.iter().take_while(|byte| **byte == b'0').count();
     let digits = &text[zeros..];

@@ -1,5 +1,5 @@
 //! Which form of a document a request wants: the codings that it takes (RFC 9110, 12.5.3), and the
-//! entity tags of what it has already (13.1.2). Knows values of fields, not documents.
+//! entity tags that the client has already (13.1.2). Knows values of fields, not documents.
 
 use super::field::list;
 use crate::vote::ipv4::trim_blanks;
@@ -7,7 +7,7 @@ use crate::vote::ipv4::trim_blanks;
 /// A weight of 1 in thousandths, in which weights are counted.
 const WEIGHT_MAX: u16 = 1_000;
 
-/// Whether `Accept-Encoding` takes gzip, and likes it no less than no coding at all.
+/// Whether `Accept-Encoding` takes gzip, with at least the weight of no coding.
 pub fn wants_gzip<'b>(accept_encoding: impl Iterator<Item = &'b [u8]>) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     for element in accept_encoding.flat_map(list) {
@@ -24,11 +24,11 @@ pub fn wants_gzip<'b>(accept_encoding: impl Iterator<Item = &'b [u8]>) -> bool {
         }
     }
     let gzip = gzip.or(any).unwrap_or(0);
-    // No coding at all is always taken, but only liked where it is named.
+    // "No coding" is always acceptable, but has a weight only if the field names it.
     gzip > 0 && gzip >= identity.or(any).unwrap_or(0)
 }
 
-/// `q=` and a number from 0 to 1 of at most three decimals; what is anything else is not wanted.
+/// `q=` and a number from 0 to 1 of at most three decimals; any other weight counts as 0.
 fn weight(parameter: &[u8]) -> u16 {
     let [b'q' | b'Q', b'=', lead @ (b'0' | b'1'), decimals @ ..] = parameter else { return 0 };
     let digits = match decimals {
@@ -79,7 +79,7 @@ mod tests {
             &["gzip;q=0.5, identity"],
             &["gzip;q=0.5, *;q=0.6"],
             &["gzipped"],
-            // No weight at all.
+            // Not a valid weight.
             &["gzip;q=1.001"],
             &["gzip;q=2"],
             &["gzip;q=0.1234"],

@@ -26,7 +26,7 @@ impl ConnectionField {
     }
 }
 
-/// What of a request decides the form of its response.
+/// The parts of a request that decide the form of its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// The answer to `HEAD`: the same head, no body.
@@ -38,7 +38,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Form of the response to `head`; `closing` where the connection closes whatever was asked.
+    /// Form of the response to `head`; `closing`: the connection closes, whatever was asked.
     #[must_use]
     #[inline]
     pub fn of(head: &Head<'_>, closing: bool) -> Self {
@@ -63,7 +63,7 @@ pub const DATE_BYTES: usize = 29;
 /// The fields of a response besides `Date`, `Content-Length` and `Connection`.
 pub type HeaderFields<'a> = &'a [(&'a str, &'a str)];
 
-/// Appends status line, `Date` and `fields`; what follows is the length and the empty line.
+/// Appends status line, `Date` and `fields`; the length and the empty line follow.
 pub fn append_head(out: &mut Vec<u8>, status: u16, date: &[u8; DATE_BYTES], fields: HeaderFields<'_>) {
     let mut number = itoa::Buffer::new();
     for part in ["HTTP/1.1 ", number.format(status), " ", reason(status), "\r\nDate: "] {

@@ -25,9 +25,9 @@ pub fn question(path: &[u8]) -> Option<Question<'_>> {
     }
 }
 
-/// A shape as nearly every caller spells it, read from left to right at the start of `bytes`, and
-/// the number of bytes that it took: none of them is an escape or out of place in a path. What
-/// follows is the caller's to judge; `None` says only that [`question`] has to look.
+/// A shape as nearly every client spells it, read from left to right at the start of `bytes`, and
+/// the number of bytes that it took. None of these is an escape or out of place in a path. The
+/// caller judges the rest of `bytes`; `None` says only that [`question`] has to look.
 #[must_use]
 #[inline(always)]
 pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
@@ -39,7 +39,7 @@ pub fn ordinary(bytes: &[u8]) -> Option<(Question<'_>, usize)> {
         None => {
             let rest = bytes.strip_prefix(b"/api/servers/")?;
             let (token, rest) = rest.split_at(byte::run(rest, byte::SERVER_TOKEN));
-            // A shorter one may be `.` or `..`: the other way looks closer.
+            // A shorter token may be `.` or `..`: `by_segments` looks closer.
             let is_token = (3..=TOKEN_CHARS_MAX).contains(&token.len());
             (ServerKey::Token(token), rest.strip_prefix(b"/vote-status/").filter(|_| is_token)?)
         }
@@ -68,8 +68,8 @@ fn by_segments(path: &[u8]) -> Option<Question<'_>> {
     Some(Question { server, address: VoterAddress::parse_user(address) })
 }
 
-/// Undoes the percent-encoding of a path, once; that its escapes are whole was checked with the
-/// head. `%2F` stays as it is: decoded it would pass for a separator, and no segment of ours may
+/// Undoes the percent-encoding of a path, once. The head's parser has checked that its escapes are
+/// whole. `%2F` stays as it is: decoded, it would pass for a separator, and no segment of ours may
 /// hold a slash in either spelling.
 #[must_use]
 pub fn decode(path: &[u8]) -> Cow<'_, [u8]> {

@@ -1,7 +1,7 @@
-//! One connection's requests, without its socket: bytes in, responses appended, and what to do next.
+//! One connection's requests, without its socket: bytes in, responses appended, and the next step.
 //!
-//! A [`Service`] says what a request is answered; the session frames, orders and bounds. Answers
-//! leave in the order of the requests: a request that waits (parked) holds up those behind it.
+//! A [`Service`] answers requests; the session frames, orders and bounds. Answers leave in the order
+//! of the requests: a request that waits holds up those behind it.
 
 use std::net::SocketAddr;
 use std::ops::ControlFlow::{self, Break, Continue};
@@ -14,23 +14,23 @@ use super::response::{ConnectionField, Framing};
 use super::wait::WaitSeconds;
 use crate::vote::time::UnixSeconds;
 
-/// Names a connection to the thread that will wake it: never one that came later in its place.
+/// Names a connection to the thread that will wake it, and never a later connection in its slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
 /// Whether a request may wait until something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiting {
-    /// It may.
+    /// The request may wait.
     Allowed,
-    /// The request under way has waited for as long as it asked for, or the service leaves and waits for nothing more.
-    /// The service has to answer now: after [`Step::Parked`] the connection would be closed without an answer.
+    /// The request under way has waited for as long as it asked, or the service leaves and waits for nothing more. It
+    /// has to answer now: after [`Step::Parked`] the connection would be closed without an answer.
     TimeIsUp,
     /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
     Ended,
 }
 
-/// What can be asked of a client's connection while it is served.
+/// A client's connection, as a service sees it.
 pub trait Client {
     /// The address of the client, where it is connected over the network and has not gone.
     fn peer(&self) -> Option<SocketAddr>;
@@ -39,7 +39,7 @@ pub trait Client {
     fn has_ended(&self) -> bool;
 }
 
-/// A client that is known by its address alone, and does not go.
+/// A client that is known by its address alone, and never closes.
 impl Client for Option<SocketAddr> {
     fn peer(&self) -> Option<SocketAddr> {
         *self
@@ -50,7 +50,7 @@ impl Client for Option<SocketAddr> {
     }
 }
 
-/// What a service knows of the moment besides the request.
+/// The circumstances of a request, for the service.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     /// The wall clock, read once per turn of the loop.
@@ -63,31 +63,31 @@ pub struct Context<'a> {
     pub client: &'a dyn Client,
 }
 
-/// What becomes of a request's content, where there is some.
+/// The use of a request's content, if there is some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
-    /// It is read before the answer; more than so many bytes are refused.
+    /// Read before the answer, up to this many bytes; more is refused.
     Read(u64),
-    /// It could not change the answer: it is not read, and the connection is closed behind the answer instead.
+    /// Not read, as it could not change the answer. The connection is closed behind the answer instead.
     Unread,
 }
 
 /// A request whose head a service has taken.
 pub struct Begun<E> {
-    /// What the service keeps of it until it is answered.
+    /// The service's state for the request until it is answered.
     pub exchange: E,
     /// Whether the client has shown the key.
     pub is_keyed: bool,
-    /// What becomes of the content.
+    /// The use of the content.
     pub content: Content,
 }
 
 /// Whether a service takes more content at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Intake {
-    /// It does.
+    /// The service takes more.
     Open,
-    /// Another thread has to be done with what there is first; the connection is woken then.
+    /// Another thread has to finish earlier content first; the connection is woken then.
     Parked,
 }
 
@@ -96,22 +96,22 @@ pub enum Intake {
 pub enum Step {
     /// The answer is whole.
     Done,
-    /// Waits for another thread; to be called again once the connection is woken.
+    /// Waits for another thread. The session calls again once the connection is woken.
     Parked {
-        /// The answer has no end of its own: it ends as soon as the client shuts its sending side, as there is no
+        /// The answer has no end of its own. It ends as soon as the client shuts its sending side: there is no
         /// other sign that the client has gone.
         ends_with_input: bool,
     },
-    /// Waits until there is something else to tell; to be called again once the connection is woken, the time is over,
-    /// or [`Waiting`] does not allow it any more.
+    /// Waits until there is another answer. The session calls again once the connection is woken, the time is over, or
+    /// [`Waiting`] does not allow it any more.
     Wait(WaitSeconds),
-    /// There is more to append; to be called again once what is there has been sent.
+    /// There is more to append. The session calls again once the output has been sent.
     More,
 }
 
-/// What an engine serves: one request in, one answer out.
+/// The part that an engine serves: one request in, one answer out.
 pub trait Service {
-    /// What a service keeps of one request until it is answered.
+    /// The service's state for one request until it is answered.
     type Exchange;
 
     /// Takes a request's head.
@@ -120,8 +120,8 @@ pub trait Service {
     /// Takes a piece of content.
     fn content(&mut self, exchange: &mut Self::Exchange, bytes: &[u8], context: &Context<'_>) -> Intake;
 
-    /// Appends the answer, or the next part of it. What is answered is what is true now, however long ago the
-    /// request has begun.
+    /// Appends the answer, or the next part of it. The answer tells the state of now, however long ago the request
+    /// began.
     fn answer(
         &mut self,
         exchange: &mut Self::Exchange,
@@ -136,22 +136,22 @@ pub trait Service {
     /// The memory that an exchange uses for the client's content and for its answer, in bytes, roughly.
     fn used_bytes(&self, exchange: &Self::Exchange) -> usize;
 
-    /// A turn of the loop begins: all that is asked in it is asked at one moment.
+    /// A turn of the loop begins: all requests of a turn are asked at one moment.
     fn turn_begins(&mut self) {}
 
-    /// How long the loop may rest at most until its next turn, in milliseconds.
+    /// The longest rest of the loop until its next turn, in milliseconds.
     fn rest_ms(&self) -> Option<u64> {
         None
     }
 
-    /// A connection has gone, whatever it had asked for.
+    /// A connection has gone, whatever its client had asked for.
     fn gone(&mut self, _ticket: Ticket) {}
 
-    /// The loop goes away: an answer without an end of its own has to come to one.
+    /// The loop goes away: an answer without an end of its own has to end.
     fn goes_away(&mut self) {}
 }
 
-/// What a session is lent to handle some input.
+/// Everything that a session is lent to handle some input.
 pub struct SessionCall<'a, S: Service> {
     /// Answers requests.
     pub service: &'a mut S,
@@ -163,11 +163,11 @@ pub struct SessionCall<'a, S: Service> {
     pub waiting: Waiting,
     /// Bounds on a head.
     pub limits: HeadLimits,
-    /// Stop before the next request while so many bytes wait in the output.
+    /// The session stops before the next request while this many bytes wait in the output.
     pub unsent_bytes_max: usize,
     /// The next answer is the last.
     pub closing: bool,
-    /// Where answers are appended.
+    /// The output, to which answers are appended.
     pub out: &'a mut Vec<u8>,
 }
 
@@ -178,7 +178,7 @@ impl<S: Service> SessionCall<'_, S> {
     }
 }
 
-/// What a session wants next.
+/// The next wish of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// More input.
@@ -188,25 +188,25 @@ pub enum Next {
         /// Or the end of the input.
         ends_with_input: bool,
     },
-    /// To be woken, or called again after so long.
+    /// To be woken, or called again after this time.
     Waiting(WaitSeconds),
     /// The output sent, then to be called again with the rest of the input.
     Output,
-    /// The output sent, then the connection closed; `linger` where the client may still be sending.
+    /// The output sent, then the connection closed.
     Close {
-        /// Read and drop for a while, lest a reset overtakes the answer (RFC 9112, 9.6).
+        /// The client may still be sending: read and drop for a while, lest a reset overtakes the answer (RFC 9112, 9.6).
         linger: bool,
     },
 }
 
-/// What became of one call.
+/// The result of one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Advanced {
-    /// Bytes of the input that are done with.
+    /// Bytes of the input that are used up.
     pub consumed: usize,
     /// Requests whose answer is complete.
     pub answered: u32,
-    /// What comes next.
+    /// The next step.
     pub next: Next,
 }
 
@@ -229,7 +229,7 @@ enum Phase<S: Service> {
 /// State of one connection between its requests and inside them.
 pub struct Session<S: Service> {
     phase: Phase<S>,
-    /// How much of the output is answers that are whole.
+    /// Bytes of the output that belong to whole answers.
     whole_bytes: usize,
     /// A request on this connection had the key.
     is_keyed: bool,
@@ -244,7 +244,7 @@ impl<S: Service> Default for Session<S> {
 }
 
 impl<S: Service> Session<S> {
-    /// Whether the session stands between two requests, but for bytes that were not consumed.
+    /// Whether the session stands between two requests, apart from bytes that were not consumed.
     #[must_use]
     pub const fn is_between_requests(&self) -> bool {
         matches!(self.phase, Phase::Head)
@@ -300,8 +300,8 @@ impl<S: Service> Session<S> {
         Advanced { consumed: input.len() - rest.len(), answered, next }
     }
 
-    /// Ends the session with `fault` in answer to the request that is under way. What a panic may
-    /// have left of an answer is taken back.
+    /// Ends the session with `fault` in answer to the request under way. Takes back the part of an
+    /// answer that a panic may have left.
     pub fn refuse(&mut self, fault: Fault, head_only: bool, client: &dyn Client, call: &mut SessionCall<'_, S>) {
         let head_only = match &self.phase {
             Phase::Content { framing, .. } | Phase::Answer { framing, .. } => framing.head_only,
@@ -392,8 +392,8 @@ impl<S: Service> Session<S> {
         }
     }
 
-    /// Answers a request that had to wait, or goes on with an answer that has parts. Apart, as is content: an ordinary
-    /// request takes fewer instructions for it.
+    /// Answers a request that had to wait, or goes on with an answer that has parts. A function of its own, like
+    /// `content`: so an ordinary request takes fewer instructions.
     #[inline(never)]
     fn answer(&mut self, client: &dyn Client, call: &mut SessionCall<'_, S>) -> ControlFlow<Next> {
         let Phase::Answer { exchange, framing, is_begun } = &mut self.phase else { return Continue(()) };
@@ -405,7 +405,7 @@ impl<S: Service> Session<S> {
         let step = call.service.answer(exchange, framing, &context, call.out);
         *is_begun |= step == Step::More;
         if step == Step::Done && call.waiting == Waiting::TimeIsUp {
-            // That was for this request. The next one has its own time.
+            // Only this request's time was up. The next one has its own time.
             call.waiting = Waiting::Allowed;
         }
         self.after(step, framing)
@@ -422,14 +422,14 @@ impl<S: Service> Session<S> {
         if framing.connection == ConnectionField::Close {
             self.phase = Phase::Closed;
         } else if !matches!(self.phase, Phase::Head) {
-            // Most requests are answered at their head: their phase is this one already.
+            // Most requests are answered at their head, and are in this phase already.
             self.phase = Phase::Head;
         }
         Continue(())
     }
 }
 
-/// Whether what was refused had come far enough to be a `HEAD`, whose answer has no body.
+/// Whether the refused input had come far enough to be a `HEAD`, whose answer has no body.
 #[must_use]
 pub fn is_head_method(input: &[u8]) -> bool {
     input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")

@@ -1,14 +1,14 @@
-//! How a request asks to wait until there is something to tell: `?wait=N`.
+//! The parameter by which a request asks to wait for a vote: `?wait=N`.
 
-/// For how long a request may wait: whole seconds from 1 to [`WaitSeconds::MAX`].
+/// The time that a request may wait: whole seconds from 1 to [`WaitSeconds::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WaitSeconds(u8);
 
 impl WaitSeconds {
-    /// The longest: ten seconds less than clients commonly wait for an answer.
+    /// The longest wait, in seconds: ten less than clients commonly wait for an answer.
     pub const MAX: u8 = 50;
 
-    /// So many seconds, or as many as there can be; `None` for none.
+    /// This number of seconds, but at most [`WaitSeconds::MAX`]; `None` for 0.
     #[must_use]
     pub fn at_most(seconds: u64) -> Option<Self> {
         let seconds = seconds.min(u64::from(Self::MAX)) as u8;
@@ -22,8 +22,8 @@ impl WaitSeconds {
     }
 }
 
-/// For how long a query asks to wait: `wait=N` in whole seconds, once, in decimal digits. Any other value, and 0, is
-/// ignored: other parameters are the client's, against caches.
+/// The time that a query asks to wait: `wait=N` in whole seconds, once, in decimal digits. Any other value, and 0, is
+/// ignored. Other parameters are the client's, against caches.
 #[must_use]
 pub fn asked(query: &[u8]) -> Option<WaitSeconds> {
     let mut values = query.split(|byte| *byte == b'&').filter_map(|pair| pair.strip_prefix(b"wait="));

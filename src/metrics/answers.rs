@@ -1,8 +1,8 @@
-//! What a worker of the public service counts: the status requests that it answered.
+//! The counters of a worker of the public service: the status requests that it answered.
 
 use super::Counter;
 
-/// Which resource was asked.
+/// The resource of a status request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Variant {
     /// By numeric id.
@@ -11,7 +11,7 @@ pub enum Variant {
     Token,
 }
 
-/// What was answered to a status request.
+/// The answer to a status request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     /// May vote.

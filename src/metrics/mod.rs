@@ -1,7 +1,7 @@
-//! Numbers that are counted in one thread and read from another, and the text that Prometheus reads.
+//! Counters that one thread writes and another reads, and the text that Prometheus reads.
 //!
-//! What is counted is declared beside the code that counts it. Each counter has one writer: adding
-//! is a load and a store of its own cache line, nothing shared is written on the hot path.
+//! Counters are declared beside the code that counts. Each counter has one writer. Adding is a load
+//! and a store in a cache line of its own: on the hot path, no two threads write one line.
 
 pub mod answers;
 
@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub struct Counter(AtomicU64);
 
 impl Counter {
-    /// Adds. To be called from one thread only: a second writer's additions could be lost.
+    /// Adds. Call it from one thread only: a second writer's additions could be lost.
     #[inline]
     pub fn add(&self, more: u64) {
         self.0.store(self.get().wrapping_add(more), Ordering::Relaxed);
@@ -33,11 +33,11 @@ impl Counter {
     }
 }
 
-/// How many values fell at or below each of some bounds.
+/// The number of values at or below each of some bounds.
 #[derive(Debug)]
 pub struct Histogram<const BOUNDS: usize> {
     bounds: [u64; BOUNDS],
-    /// One for each bound; what is above all of them is in `count` alone.
+    /// One for each bound; a value above all of them is in `count` alone.
     at_most: [Counter; BOUNDS],
     count: Counter,
     sum: Counter,
@@ -111,7 +111,7 @@ impl MetricsText {
     }
 
     /// The samples of a family that is a histogram: `parts`, which have the same bounds, added up.
-    /// Values are told divided by `unit`.
+    /// The page shows values divided by `unit`.
     pub fn histogram<const BOUNDS: usize>(
         &mut self,
         name: &str,
@@ -130,7 +130,7 @@ impl MetricsText {
             total += sum_of(&|part| part.at_most[index].get());
             at_most(self, &(*bound as f64 / unit).to_string(), total);
         }
-        // Others count while this reads: the last bucket must not be less than those before it.
+        // The writers count while this reads: the last bucket must not be less than those before it.
         let count = sum_of(&|part| part.count.get()).max(total);
         at_most(self, "+Inf", count);
         self.sample(&format!("{name}_sum"), labels, sum_of(&|part| part.sum.get()) as f64 / unit);

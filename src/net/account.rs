@@ -1,6 +1,6 @@
 //! The memory that the connections of one worker use, and which of them has to give some up. A connection that uses
-//! any stands in the queue of its size. The one that has stood still longest is in front. A change is a few writes,
-//! whatever their number. A connection that uses none costs nothing here.
+//! memory stands in the queue of its size, behind those that have stood still longer. A change costs a few writes,
+//! however many connections there are. A connection that uses none costs nothing here.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::mailbox::Mailbox;
 use crate::limits::TURN_BYTES_MAX;
 use crate::lists::{Ends, Links};
 
-/// What one connection uses.
+/// The memory of one connection.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     bytes: NonZeroU32,
@@ -33,7 +33,7 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account of a worker that is reached there.
+    /// The account of the worker that `mailbox` reaches.
     #[must_use]
     pub fn new(budget: Arc<Budget>, role: Role, mailbox: Mailbox) -> Self {
         let published = budget.join(role, mailbox);
@@ -48,14 +48,13 @@ impl Account {
         }
     }
 
-    /// So much may be read of one connection in one turn now, and answered before what waits has been sent.
+    /// The most bytes that one turn reads of one connection now, and the unsent output at which it stops answering.
     #[must_use]
     pub const fn grant_bytes(&self) -> usize {
         self.grant_bytes
     }
 
-    /// Takes note of what a connection uses. `has_moved` where bytes went over its wire since the
-    /// last time.
+    /// Notes the memory that a connection uses. `has_moved`: bytes went over its wire since the last note.
     pub fn note(&mut self, index: u32, bytes: usize, has_moved: bool, now_ms: u64) {
         let bytes = NonZeroU32::new(u32::try_from(bytes).unwrap_or(u32::MAX));
         let before = self.links.get(index).map(|usage| usage.bytes);
@@ -84,7 +83,7 @@ impl Account {
         self.note(index, 0, true, 0);
     }
 
-    /// What a connection uses, as it was noted.
+    /// The noted memory of a connection, in bytes.
     #[cfg(debug_assertions)]
     pub fn used_bytes(&self, index: u32) -> usize {
         self.links.get(index).map_or(0, |usage| usage.bytes.get() as usize)
@@ -97,7 +96,7 @@ impl Account {
         assert_eq!(sum, self.used_bytes, "what all use is what each uses");
     }
 
-    /// Makes known what has changed, and learns what others use. Once a turn.
+    /// Publishes this worker's usage, and reads the usage of all. Once a turn.
     pub fn tell(&mut self) {
         if self.used_bytes != self.told_bytes() {
             self.budget.tell(&self.published, self.used_bytes);
@@ -112,7 +111,7 @@ impl Account {
         self.is_over
     }
 
-    /// Whether a connection, on whichever worker, has to give something up.
+    /// Whether a connection, on whichever worker, has to give memory up.
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.budget.is_full()
@@ -128,7 +127,7 @@ impl Account {
         self.queues[self.budget.heaviest(&self.published, now_ms)?].front()
     }
 
-    /// A letter that asked for it has been read.
+    /// The worker has read `Letter::Relieve`.
     pub fn clear_told(&self) {
         self.published.is_told.store(false, Ordering::Relaxed);
     }

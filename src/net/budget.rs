@@ -1,13 +1,13 @@
-//! One bound on the memory of all connections of the process: what their input, their unsent output and the
-//! requests between them use, over all workers.
+//! One bound on the memory of all connections of the process, over all workers. It counts their input, their unsent
+//! output and the requests between the two.
 //!
 //! ```text
 //! a worker's account ── what changed, by the piece ──→ the budget ──→ how much a turn may take up
 //!       └── its published usage: how long each size has stood still ──→ which worker has to give something up
 //! ```
 //!
-//! The fuller it is, the less a turn takes up for one connection. Where that is not enough, the connection that uses
-//! most is closed, on whichever worker it is: clients that use little are the last to notice.
+//! The fuller the budget is, the less a turn takes up for one connection. If that is not enough, the connection that
+//! uses most gives its memory up, on whichever worker it is. Clients that use little notice last.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::limits::{BUFFER_PIECE_BYTES, STALLED_MS, TURN_BYTES_MAX, TURN_BYTES_M
 /// Sizes, each up to twice the one before it: the first up to 2 KiB, the last without an end.
 pub const SIZES: usize = 16;
 
-/// In the published usage: no connection is of this size.
+/// In the published usage: no connection has this size.
 pub(super) const NOBODY: u64 = u64::MAX;
 
-/// A connection that has not moved for a while counts as if it used so many times more, as a power of two.
+/// A connection that has stood still for [`STALLED_MS`] counts as if it used 2 to this power times as much.
 const STALLED_WEIGHT: u32 = 2;
 
 /// The one bound. Its numbers are estimates of a moment; nothing depends on exact ones.
@@ -32,31 +32,31 @@ const STALLED_WEIGHT: u32 = 2;
 pub struct Budget {
     bytes_max: u64,
     used_bytes: AtomicU64,
-    /// Looked at where it is nearly full, and where workers come and go.
+    /// Locked when the budget is nearly full, and when a worker joins or leaves.
     members: Mutex<Vec<Arc<PublishedUsage>>>,
 }
 
-/// What others see of a worker's account. One writer, cache lines of its own.
+/// The part of a worker's account that others see. One writer, cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct PublishedUsage {
     role: Role,
     mailbox: Mailbox,
     pub(super) used_bytes: AtomicU64,
-    /// For each size: when the one that has stood still longest last moved, or [`NOBODY`].
+    /// For each size: when the connection that has stood still longest last moved, or [`NOBODY`].
     pub(super) since_ms: [AtomicU64; SIZES],
-    /// Has been told to give something up, and has not looked yet.
+    /// The worker was told to give memory up, and has not looked yet.
     pub(super) is_told: AtomicBool,
 }
 
 impl Budget {
-    /// A budget of so many bytes.
+    /// A budget of `bytes_max` bytes.
     #[must_use]
     pub fn new(bytes_max: u64) -> Arc<Self> {
         Arc::new(Self { bytes_max: bytes_max.max(1), used_bytes: AtomicU64::new(0), members: Mutex::default() })
     }
 
-    /// The bound.
+    /// The bound, in bytes.
     #[must_use]
     pub const fn bytes_max(&self) -> u64 {
         self.bytes_max
@@ -73,21 +73,22 @@ impl Budget {
         BUFFER_PIECE_BYTES.min(self.bytes_max / 64)
     }
 
-    /// Takes note of what a worker uses now.
+    /// Notes the memory that a worker uses now.
     pub(super) fn tell(&self, published: &PublishedUsage, now: u64) {
         let before = published.used_bytes.swap(now, Ordering::Relaxed);
-        // Wraps where it becomes less.
+        // Wraps when the usage falls.
         self.used_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// The full amount while half of the budget is free, and half as much for each eighth that is used beyond that.
+    /// The bytes that a turn takes up for one connection. The most while over half of the budget is free, and half as
+    /// much for each eighth that is used beyond that.
     pub(super) fn grant_bytes(&self) -> usize {
         let eighths = self.used_bytes().saturating_mul(8) / self.bytes_max;
         let halvings = eighths.saturating_sub(3).min(8) as u32;
         (TURN_BYTES_MAX >> halvings).max(TURN_BYTES_MIN)
     }
 
-    /// Whether a connection has to give something up.
+    /// Whether a connection has to give memory up.
     pub(super) fn is_full(&self) -> bool {
         self.used_bytes() > self.bytes_max / 16 * 15
     }
@@ -98,27 +99,27 @@ impl Budget {
         self.used_bytes() <= self.bytes_max / 8 * 7
     }
 
-    /// A worker whose connections use nothing yet.
+    /// Adds a worker whose connections use nothing yet.
     pub(super) fn join(&self, role: Role, mailbox: Mailbox) -> Arc<PublishedUsage> {
         let published = Arc::new(PublishedUsage::new(role, mailbox));
         self.members.lock().push(Arc::clone(&published));
         published
     }
 
-    /// A worker that has ended.
+    /// Removes a worker that has ended.
     pub(super) fn leave(&self, published: &Arc<PublishedUsage>) {
         self.tell(published, 0);
         self.members.lock().retain(|member| !Arc::ptr_eq(member, published));
     }
 
-    /// The size of the connection that uses most, over all workers, where it is of the worker that asks. One that has
-    /// stood still goes first. Where it is another worker's, that worker is told.
+    /// The size of the heaviest connection of all workers, if the asking worker has it. If another worker has it, that
+    /// worker is told. A connection that stands still weighs more.
     pub(super) fn heaviest(&self, asking: &Arc<PublishedUsage>, now_ms: u64) -> Option<usize> {
         let members = self.members.lock();
         // Up to a quarter of the budget, control clients give nothing up for others.
         let owing = members.iter().filter(|member| member.role == Role::Public || self.is_past_quarter(member));
         let weighed = owing.filter_map(|member| Some((member.heaviest(now_ms)?, member)));
-        // Of two equal ones that of the asking worker: no other worker has to be woken.
+        // Of two equal ones, the asking worker's: no other worker has to be woken.
         let is_own = |member: &Arc<PublishedUsage>| Arc::ptr_eq(member, asking);
         let ((_, size), member) = weighed.max_by_key(|((weight, _), member)| (*weight, is_own(member)))?;
         if is_own(member) {
@@ -141,7 +142,7 @@ impl PublishedUsage {
         Self { role, mailbox, used_bytes: AtomicU64::new(0), since_ms, is_told: AtomicBool::new(false) }
     }
 
-    /// The weight of the heaviest, and its size.
+    /// Weight and size of the heaviest connection.
     fn heaviest(&self, now_ms: u64) -> Option<(u32, usize)> {
         let weigh = |(since_ms, size): (&AtomicU64, u32)| {
             let since_ms = since_ms.load(Ordering::Relaxed);
@@ -152,7 +153,7 @@ impl PublishedUsage {
     }
 }
 
-/// The size of so many bytes.
+/// The index of the size for `bytes`.
 pub(super) const fn size_of(bytes: u32) -> usize {
     let size = (u32::BITS - (bytes.saturating_sub(1) >> 11).leading_zeros()) as usize;
     if size < SIZES { size } else { SIZES - 1 }

@@ -14,19 +14,18 @@ use crate::http::fault::Fault;
 use crate::http::session::{Advanced, Client, Next, Service, Session, SessionCall, Waiting, is_head_method};
 use crate::limits::LINGER_BYTES_MAX;
 
-/// What the poll has told of the end of the input. A read that is short is not the last one where there is
-/// something to tell.
+/// The end of the input, as the poll has reported it. After a report, a short read need not be the last one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InputEnd {
     /// Nothing.
     Unseen,
-    /// There is urgent data, before which the kernel ends a read whatever lies behind.
+    /// There is urgent data. The kernel ends a read before it, even if more lies behind.
     Urgent,
     /// The peer has shut its sending side, or has gone.
     Shut,
 }
 
-/// What is to become of a connection after its turn.
+/// The next step for a connection after its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Wait for the kernel or for a letter.
@@ -37,24 +36,24 @@ pub enum Verdict {
     Close(CloseCause),
 }
 
-/// What a connection has done in a turn: its deadline may start anew for it.
+/// The progress of a connection in a turn, for which its deadline may start anew.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TurnProgress {
-    /// An answer was completed: what comes next is a new request.
+    /// An answer was completed: the next input is a new request.
     pub has_answered: bool,
-    /// All that had waited to be sent was taken.
+    /// The kernel has taken all unsent output.
     pub has_flushed: bool,
 }
 
-/// What a turn lends to the connection that it serves.
+/// Buffers and counters that a turn lends to the connection it serves.
 pub struct TurnContext<'w, S: Service> {
-    /// For its session. The output is shared by all connections of a worker, and empty between two.
+    /// For its session. All connections of a worker share the output, which is empty between two turns.
     pub call: SessionCall<'w, S>,
-    /// At most so much is read.
+    /// The most bytes that the turn reads.
     pub read_bytes_max: usize,
-    /// Where reads go. It is shared by all connections of a worker.
+    /// The buffer for reads, which all connections of a worker share.
     pub read_buffer: &'w mut [u8],
-    /// Where bytes are counted.
+    /// The counters of bytes.
     pub counters: &'w EngineCounters,
     /// Filled in by the connection.
     pub progress: TurnProgress,
@@ -64,11 +63,11 @@ pub struct TurnContext<'w, S: Service> {
 pub struct Connection<S: Service> {
     stream: Stream,
     session: Session<S>,
-    /// Begun and not whole; or, where there is work or will be, not looked at yet.
+    /// Input that was read: an unfinished request, or bytes that the session has not looked at yet.
     input: Vec<u8>,
-    /// What the session wants next. Nothing behind a request that waits for a vote is read meanwhile.
+    /// The session's next wish. While a request waits for a vote, nothing behind it is read.
     next: Next,
-    /// Of a connection that is closed: up to so many bytes that still come in are dropped first.
+    /// Bytes that a closing connection may still read and drop.
     linger_bytes: usize,
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
@@ -99,7 +98,7 @@ impl<S: Service> Connection<S> {
         &self.stream
     }
 
-    /// The kernel may hold input: to be looked for.
+    /// Notes that the kernel may hold input.
     pub const fn look_again(&mut self) {
         self.is_readable = true;
     }
@@ -115,7 +114,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// There may be news of what its request waits for.
+    /// Has the session look at its waiting request again.
     pub fn wake(&mut self) {
         if self.is_parked() || self.is_waiting() {
             self.next = Next::Output;
@@ -146,7 +145,7 @@ impl<S: Service> Connection<S> {
         self.stream.has_unsent()
     }
 
-    /// Whether nothing was asked that is not answered yet. An empty line before a request is none.
+    /// Whether no request is under way. An empty line before a request does not begin one.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         matches!(self.next, Next::Input | Next::Output)
@@ -155,20 +154,20 @@ impl<S: Service> Connection<S> {
             && self.session.is_between_requests()
     }
 
-    /// Whether something was answered: a connection without is one that is about to ask.
+    /// Whether a request was answered. A connection without an answer is about to ask.
     #[must_use]
     pub const fn has_asked(&self) -> bool {
         self.has_asked
     }
 
-    /// The memory that it uses besides its own slot, in bytes.
+    /// The memory that the connection uses besides its slot, in bytes.
     #[inline]
     pub fn used_bytes(&self, service: &S) -> usize {
         self.input.capacity() + self.stream.unsent_capacity() + self.session.used_bytes(service)
     }
 
-    /// Whether it can be told that it is refused: not behind an answer that it does not take, and not in
-    /// place of the answer to what may have been done already.
+    /// Whether the client can be sent a refusal. Not behind an answer that it does not take, and not in place of the
+    /// answer to a request that may have been carried out already.
     #[must_use]
     pub const fn can_be_refused(&self) -> bool {
         matches!(self.next, Next::Input | Next::Output | Next::Parked { .. })
@@ -176,7 +175,7 @@ impl<S: Service> Connection<S> {
             && !self.session.owes_an_answer()
     }
 
-    /// What the connection has a deadline for; `None` for no deadline.
+    /// The event that the connection has a deadline for; `None` for no deadline.
     #[must_use]
     pub fn awaited(&self) -> Option<Awaited> {
         let class = match self.next {
@@ -193,11 +192,11 @@ impl<S: Service> Connection<S> {
         Some(Awaited { class, is_keyed: self.session.is_keyed() })
     }
 
-    /// Whether the time that it has for the same as before starts anew after a turn.
+    /// Whether the deadline for the same event as before starts anew after a turn.
     #[must_use]
     pub const fn starts_anew(&self, awaited: Awaited, progress: TurnProgress) -> bool {
         match awaited.class {
-            // Content may take as long as it comes, but only where the client has shown the key.
+            // A client that has shown the key may take any time for content, as long as more comes.
             Class::Request if awaited.is_keyed => progress.has_answered || !self.session.is_between_requests(),
             Class::Request | Class::Waiting(_) => progress.has_answered,
             Class::Write => progress.has_flushed,
@@ -206,7 +205,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Panics where what it says of itself does not agree. For builds that check.
+    /// Panics if the connection's fields contradict each other. For builds that check.
     #[cfg(debug_assertions)]
     pub fn check_invariants(&self) {
         let has_input = !self.input.is_empty();
@@ -220,7 +219,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// One turn: sends what is unsent, reads once, answers all that is whole, writes once.
+    /// One turn: sends the unsent output, reads once, answers all whole requests, writes once.
     pub fn serve(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
         if self.has_unsent() {
             match self.stream.flush(turn.counters) {
@@ -244,7 +243,7 @@ impl<S: Service> Connection<S> {
         }
     }
 
-    /// Answers a request that waits with what is true now.
+    /// Answers a waiting request by the current state.
     pub fn conclude(&mut self, waiting: Waiting, turn: &mut TurnContext<'_, S>) -> Verdict {
         if !self.is_waiting() || self.has_unsent() {
             return self.serve(turn);
@@ -268,7 +267,7 @@ impl<S: Service> Connection<S> {
         match self.stream.read(&mut buffer[begun..begun + free_bytes], turn.counters) {
             Ok(0) => self.end_of_input(turn),
             Ok(bytes) => {
-                // A short read has emptied the kernel's buffer: no second read to be told so.
+                // A short read has emptied the kernel's buffer: a second read would give nothing.
                 self.is_readable = self.input_end != InputEnd::Unseen || bytes == free_bytes;
                 let input = &turn.read_buffer[..begun + bytes];
                 let advanced = self.session.advance(input, &self.stream, &mut turn.call);
@@ -296,7 +295,7 @@ impl<S: Service> Connection<S> {
         if self.is_idle() {
             return Verdict::Close(CloseCause::Done);
         }
-        // It cannot become whole any more, and an answer is owed to a client that may still listen.
+        // The request cannot become whole any more. The client may still listen, and gets an answer.
         self.is_readable = false;
         self.refuse(Fault::BadRequest, turn)
     }
@@ -322,7 +321,7 @@ impl<S: Service> Connection<S> {
         if may_go_on && !self.has_unsent() { Verdict::Again } else { Verdict::Wait }
     }
 
-    /// Sends what there is as the last, and goes; where it has to `linger`, input is read and dropped before.
+    /// Sends the output as the last, and closes. With `linger`, further input is read and dropped first.
     fn leave(&mut self, linger: bool, turn: &mut TurnContext<'_, S>) -> Verdict {
         self.next = Next::Close { linger };
         self.linger_bytes = if linger { LINGER_BYTES_MAX } else { 0 };
@@ -335,8 +334,8 @@ impl<S: Service> Connection<S> {
     }
 
     fn shut(&mut self, turn: &mut TurnContext<'_, S>) -> Verdict {
-        // Also where nothing is dropped: what has come since the last read would have the kernel reset the
-        // connection when it is closed, and drop the answer that is to go out with the end.
+        // Needed without lingering too. If input has come since the last read, the kernel resets the connection
+        // when it is closed, and drops the answer that is to go out with the end.
         if self.stream.shut().is_err() || self.linger_bytes == 0 {
             return Verdict::Close(CloseCause::Done);
         }
@@ -356,7 +355,7 @@ impl<S: Service> Connection<S> {
     }
 }
 
-/// Replaces the input that is kept by `rest`, and gives memory back where there is none.
+/// Replaces the kept input by `rest`, and frees its memory if `rest` is empty.
 fn keep(kept: &mut Vec<u8>, rest: &[u8]) {
     if rest.is_empty() {
         if kept.capacity() > 0 {
@@ -364,7 +363,7 @@ fn keep(kept: &mut Vec<u8>, rest: &[u8]) {
         }
     } else {
         kept.clear();
-        // Not a byte more than there is: many may be waited for.
+        // No spare capacity: very many connections may keep input.
         kept.reserve_exact(rest.len());
         kept.extend_from_slice(rest);
     }

@@ -1,4 +1,4 @@
-//! What an engine's worker counts, and what the service that it runs answered in terms of HTTP.
+//! Counters of an engine's worker, and of its service's responses by HTTP status.
 
 use crate::http::fault::Fault;
 use crate::metrics::{Counter, Histogram};
@@ -14,9 +14,9 @@ pub enum CloseCause {
     Idle,
     /// The peer did not take its answer in time.
     WriteTimeout,
-    /// All slots were taken; or another connection got its slot, as its client did not take what it was told.
+    /// All slots were taken; or another connection got its slot, as its client did not take its last answer.
     Overload,
-    /// It used most when there was no memory left, and could not be told so.
+    /// It used most when there was no memory left, and could not be told 503.
     Memory,
 }
 
@@ -44,11 +44,11 @@ pub struct EngineCounters {
     pub received_bytes: Counter,
     /// Bytes that the kernel took for clients.
     pub sent_bytes: Counter,
-    /// From the moment that the poll reported something to the end of the turn, in microseconds:
-    /// what became ready just after the poll has waited so long until it was looked at.
+    /// From the end of the poll to the end of the turn, in microseconds. A connection that becomes ready
+    /// just after the poll waits this long.
     pub lag_us: Histogram<11>,
-    /// By how much the loop was late for instants at which a client may have come, in microseconds: with all that the
-    /// thread has waited for a processor.
+    /// How late the loop was for instants at which a client may have come, in microseconds. Includes the thread's wait
+    /// for a processor.
     pub late_us: Histogram<11>,
     /// Times that the system had no descriptor or no memory for a newcomer.
     pub accept_shortages: Counter,
@@ -109,7 +109,7 @@ impl ResponseCounters {
         self.statuses[index].add(1);
     }
 
-    /// Counts a request that the engine refused before a service had to do with it, and the response.
+    /// Counts a request that the engine refused before it reached a service, and the response.
     pub fn refused(&self, fault: Fault) {
         self.refused[fault as usize].add(1);
         self.response(fault.status());
@@ -120,7 +120,7 @@ impl ResponseCounters {
         STATUSES.into_iter().zip(self.statuses.iter().map(Counter::get))
     }
 
-    /// How many requests were refused with `fault` by the engine.
+    /// How many requests the engine refused with `fault`.
     #[must_use]
     pub fn refusals(&self, fault: Fault) -> u64 {
         self.refused[fault as usize].get()

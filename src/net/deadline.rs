@@ -1,14 +1,14 @@
 //! Deadlines of a worker's connections, at a cost per turn that does not grow with their number.
 //!
-//! Every class has one length, so a queue in order of arrival is in order of expiry too: setting,
-//! clearing and finding the next are a few writes. The front of the idle queue is also the
+//! Every class has one length, so a queue in order of arrival is in order of expiry too. Setting,
+//! clearing and finding the next cost a few writes. The front of the idle queue is also the
 //! connection that has been idle longest.
 
 use crate::http::wait::WaitSeconds;
 use crate::limits::WAITS_END_EVERY_MS;
 use crate::lists::{Ends, Links};
 
-/// What must happen to a connection in time.
+/// The event that must happen to a connection in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
     /// A request that was begun must become whole.
@@ -25,7 +25,8 @@ pub enum Class {
     Waiting(WaitSeconds),
 }
 
-/// Classes but for those of waiting requests. The clients that have shown the key can be in the first ones alone.
+/// The classes except those of waiting requests. Each of the first [`KEYED`] has a second queue, for clients that have
+/// shown the key.
 const COMMON: [Class; 5] = [Class::Request, Class::Idle, Class::Write, Class::Linger, Class::Fresh];
 const KEYED: usize = 3;
 const QUEUES: usize = COMMON.len() + KEYED + WaitSeconds::MAX as usize;
@@ -37,7 +38,7 @@ impl Class {
         COMMON.into_iter().chain(waits)
     }
 
-    /// The index of its queue: those of waiting requests come last, behind those of [`COMMON`] with the key.
+    /// The index of the class's queue. Waiting requests come last, behind the queues of clients with the key.
     const fn index(self) -> usize {
         match self {
             Self::Request => 0,
@@ -50,12 +51,12 @@ impl Class {
     }
 }
 
-/// What a connection has a deadline for.
+/// The event that a connection has a deadline for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Awaited {
-    /// What must happen.
+    /// The event.
     pub class: Class,
-    /// The client has shown the key. Its queue is another one, as newcomers do not displace it like the others.
+    /// The client has shown the key. It has a queue of its own, as newcomers do not evict it like the others.
     pub is_keyed: bool,
 }
 
@@ -125,7 +126,7 @@ impl Deadlines {
         self.lingering -= usize::from(awaited.class == Class::Linger);
     }
 
-    /// What `index` has a deadline for.
+    /// The event that `index` has a deadline for.
     #[must_use]
     pub fn awaited(&self, index: u32) -> Option<Awaited> {
         self.links.get(index).map(|deadline| deadline.awaited)

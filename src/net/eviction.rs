@@ -1,7 +1,7 @@
-//! The rule of eviction: which connection gives its place up where all places are taken. It knows what connections wait
-//! for, since when, and of which network they are; it touches none.
+//! The rule of eviction: which connection gives its place up when all places are taken. The rule knows what each
+//! connection waits for, since when, and its network; it touches none.
 //!
-//! **Nobody leaves without an answer while another connection can be given one.** In this order:
+//! **No connection leaves without an answer while another one can be given one.** In this order:
 //!
 //! 1. the connection that has been idle longest, which has had its answers;
 //! 2. a connection that has sent nothing for [`STUCK_MS`] (503), or has taken nothing of its answer for as long;
@@ -11,9 +11,9 @@
 //! 6. an answer that is being sent;
 //! 7. the longest idle connection whose client has shown the key.
 //!
-//! From 3 on, a network gives up the oldest of its connections that have not asked before a connection of another network
-//! goes, where these hold over 1/16 of the places. So a crowd of one address ends no wait of others. A crowd of many
-//! addresses has [`STUCK_MS`]: of `r` such connections a second, `r` × 1 s hold places that waits had, and no more.
+//! A network is a crowd if its connections that have not asked hold over 1/16 of the places. From 3 on, the oldest of
+//! these goes before a connection of another network. So a crowd of one address ends no wait of others. In a crowd of
+//! many addresses, each connection has [`STUCK_MS`]: at `r` a second, they take the places of `r` × 1 s waits at most.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -48,7 +48,7 @@ enum Unserved {
 #[derive(Clone, Copy, Debug)]
 struct Contender {
     unserved: Unserved,
-    /// When it asked last or came, or took something.
+    /// When its client came, last asked, or last took some of its answer.
     since_ms: u64,
 }
 
@@ -63,23 +63,22 @@ struct Crowd {
 pub struct Contenders {
     places: usize,
     links: Links<Contender>,
-    /// Those that have answers to take, by when they last took something.
+    /// Connections with an answer to take, by when their clients last took some of it.
     unsent: Ends,
     crowds: HashMap<Network, Crowd>,
-    /// The networks whose connections that have not asked hold over their part of the places: a few.
+    /// The networks that are a crowd, see [`CROWD_PART`]: a few.
     crowding: Vec<Network>,
 }
 
 impl Contenders {
-    /// None yet, for so many places.
+    /// No contenders yet, for `places` places.
     #[must_use]
     pub fn new(places: usize) -> Self {
         let (links, crowds) = (Links::default(), HashMap::new());
         Self { places, links, unsent: Ends::EMPTY, crowds, crowding: Vec::new() }
     }
 
-    /// Takes note of what a connection waits for after its turn. `has_moved` where that has come nearer: it has asked, or
-    /// taken some of its answer.
+    /// Notes what a connection waits for after its turn. `has_moved`: its client has asked, or taken some of its answer.
     #[inline]
     pub fn note(
         &mut self,
@@ -125,7 +124,7 @@ impl Contenders {
         }
     }
 
-    /// The connection has gone, or is none of these any more.
+    /// The connection has gone, or is no contender any more.
     #[inline]
     pub fn forget(&mut self, index: u32) {
         let Some(unserved) = self.links.get(index).map(|contender| contender.unserved) else { return };
@@ -148,7 +147,7 @@ impl Contenders {
         }
     }
 
-    /// The connection that has its answer to take for longest without taking any, and for how long.
+    /// The connection whose client has taken nothing of its answer for longest, and for how long.
     fn unsent(&self, now_ms: u64) -> Option<(u64, u32)> {
         let index = self.unsent.front()?;
         Some((now_ms.saturating_sub(self.links.get(index)?.since_ms), index))
@@ -168,7 +167,7 @@ impl Contenders {
         oldest.min_by_key(|index| self.links.get(*index).map(|contender| contender.since_ms))
     }
 
-    /// Panics where what is known of a connection does not agree with what it waits for. For builds that check.
+    /// Panics if the contender of a connection does not match what it waits for. For builds that check.
     #[cfg(debug_assertions)]
     pub fn check(&self, index: u32, awaited: Option<Awaited>) {
         let unserved = self.links.get(index).map(|contender| contender.unserved);
@@ -183,7 +182,7 @@ impl Contenders {
     }
 }
 
-/// Room for networks that stays when none has a connection that has not asked.
+/// Largest capacity for crowds that is kept while there are none.
 const CROWDS_KEPT: usize = 64;
 
 const fn is_crowding(count: usize, places: usize) -> bool {
@@ -206,7 +205,7 @@ pub fn next(
     if first.is_some() {
         return first;
     }
-    // Of two equal ones the last.
+    // Of two equal ages, the silent one.
     let unasked = [unfinished, silent].into_iter().flatten().max_by_key(|(age_ms, _)| *age_ms);
     let keyed = Awaited { class: Class::Idle, is_keyed: true };
     let next = stuck(unfinished)

@@ -1,5 +1,5 @@
-//! The rule of eviction against places that are drawn: what it promises, not its order. And a crowd of silent
-//! connections against waiting requests, in simulated time.
+//! The rule of eviction against random places: its promises, not its order. And a crowd of silent connections against
+//! waiting requests, in simulated time.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -14,12 +14,12 @@ use crate::net::deadline::{Awaited, Class, Deadlines};
 
 const NOW_MS: u64 = 100_000;
 
-/// What a connection that leaves is given.
+/// The last answer to a connection that leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Given {
-    /// It was answered before, and has asked nothing since.
+    /// Its client was answered before, and has asked nothing since.
     Nothing,
-    /// The answer to what it has asked.
+    /// The answer to its request.
     Answer,
     /// 408 or 503.
     Refusal,
@@ -33,7 +33,7 @@ struct Place {
     is_keyed: bool,
     /// For how long it has been in that state.
     age_ms: u64,
-    /// How long ago it took some of its answer, where it has one to take: not longer.
+    /// How long ago its client took some of its answer, if there is one: at most `age_ms`.
     took_ms: u64,
     network: u8,
 }
@@ -49,7 +49,7 @@ impl Place {
         }
     }
 
-    /// It has had its time, and has done nothing with it.
+    /// Its client has had its time, and has done nothing with it.
     fn is_stuck(&self) -> bool {
         match self.class {
             Class::Fresh | Class::Request => self.age_ms >= STUCK_MS,
@@ -68,7 +68,7 @@ fn places() -> impl Strategy<Value = Vec<Place>> {
     let class = prop_oneof![
         1 => Just(Class::Idle), 3 => Just(Class::Fresh), 2 => Just(Class::Request), 2 => Just(Class::Write), 3 => waiting
     ];
-    // About half of them have had their time.
+    // About half of the clients have had their time.
     let place = (class, any::<bool>(), 0..2 * STUCK_MS, 0..2 * STUCK_MS, 0..4_u8, any::<bool>());
     let place = place.prop_map(|(class, is_keyed, age_ms, took_ms, network, is_in_a_crowd)| Place {
         class,
@@ -91,7 +91,7 @@ fn network(number: u8) -> Network {
     Network::of(Some(IpAddr::from([127, 0, 0, number])))
 }
 
-/// What the engine knows of these places. What happened is told in the order in which it happened.
+/// The engine's knowledge of these places. It gets the events in the order in which they happened.
 fn known(places: &[Place]) -> (Deadlines, Contenders) {
     let (mut deadlines, mut contenders) = (deadlines(), Contenders::new(places.len()));
     let mut events: Vec<(u64, u32, bool)> = Vec::new();
@@ -136,11 +136,11 @@ proptest! {
             let others: Vec<Place> = there.iter().map(|index| places[*index as usize]).collect();
             let others_without_key: Vec<Place> = others.iter().filter(|other| !other.is_keyed).copied().collect();
 
-            // An answer is cut where its client takes nothing of it, or nobody is left to be told something.
+            // An answer is cut only if its client takes nothing of it, or no client is left to be told something.
             if gone.given() == Given::Cut && !gone.is_stuck() {
                 prop_assert!(others_without_key.iter().all(|other| other.given() == Given::Cut), "{gone:?}: {others:?}");
             }
-            // A newcomer that is about to ask has its time, unless it is of a crowd and others are not.
+            // A newcomer that is about to ask has its time, unless it belongs to a crowd and others do not.
             if gone.given() == Given::Refusal && !gone.is_stuck() {
                 let can_go = |other: &Place| matches!(other.given(), Given::Nothing | Given::Answer) || other.is_stuck();
                 let all = [&others[..], &[gone]].concat();
@@ -150,16 +150,16 @@ proptest! {
                     !others_without_key.iter().any(can_go) || (is_of_a_crowd && !is_alone), "{gone:?}: {others:?}"
                 );
             }
-            // A wait goes only where nobody has had its time, and no crowd of another network is there.
+            // A wait goes only if no other client has had its time, and there is no crowd of another network.
             if gone.given() == Given::Answer {
                 let had_its_time = |other: &Place| other.given() == Given::Nothing || other.is_stuck();
                 prop_assert!(!others_without_key.iter().any(had_its_time), "{gone:?}: {others:?}");
                 let crowds = crowds(&others, places.len());
                 prop_assert!(crowds.iter().all(|network| *network == gone.network), "{gone:?}: {others:?}");
             }
-            // A client that has shown the key goes when no other is left.
+            // A client that has shown the key goes only when no other is left.
             prop_assert!(!gone.is_keyed || others_without_key.is_empty(), "{gone:?}: {others:?}");
-            // Of those in one state, the one that has been in it for longest.
+            // Of the connections in one state, the one that has been in it for longest goes.
             let is_like = |other: &&Place| other.class == gone.class && other.is_keyed == gone.is_keyed;
             let longest = others.iter().filter(is_like).filter(|other| other.network == gone.network);
             match gone.class {

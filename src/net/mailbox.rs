@@ -10,30 +10,30 @@ use parking_lot::Mutex;
 use crate::http::session::Ticket;
 use crate::waiting::Bell;
 
-/// What can be told to a worker.
+/// A message to a worker.
 #[derive(Clone, Debug)]
 pub enum Letter {
-    /// What this connection's request waits for is there.
+    /// The wait of this connection's request is over.
     Wake(Ticket),
-    /// There may be news of what the requests of these connections wait for: one, or very many.
+    /// There may be news for the waiting requests of these connections: one, or very many.
     Ring(Vec<u64>),
     /// All connections together use too much, and one of this worker's uses most.
     Relieve,
     /// Show by this mark that the loop turns.
     Turn(TurnMark),
-    /// Stop: answer what is under way, close what is idle, take newcomers for a while.
+    /// Stop: answer the requests under way, close idle connections, take newcomers for a while.
     Drain {
-        /// How long newcomers are still taken, in milliseconds; `None` for as long as no second letter ends that.
+        /// How long newcomers are still taken, in milliseconds; `None`: until a second letter ends that.
         accept_ms: Option<u64>,
-        /// After this the rest is closed as it is, in milliseconds.
+        /// The time after that until the rest is closed as it is, in milliseconds.
         timeout_ms: u64,
-        /// Whether the listening sockets outlive this process: newcomers are also taken until all earlier
-        /// connections have gone, and then wait in the sockets for the next process.
+        /// Whether the listening sockets outlive this process. Then newcomers are also taken until all earlier
+        /// connections have gone; later ones wait in the sockets for the next process.
         is_held: bool,
     },
 }
 
-/// What a loop sets in its next turn.
+/// A mark that a loop sets in its next turn.
 #[derive(Clone, Debug, Default)]
 pub struct TurnMark(Arc<AtomicBool>);
 

@@ -1,13 +1,13 @@
-//! The engine: listening sockets, event loops, deadlines. It knows connections, not what they say.
+//! The engine: listening sockets, event loops, deadlines. It knows connections, not their requests.
 //!
 //! ```text
 //! worker 0..N    one poll each, with its own listening sockets (SO_REUSEPORT), its own
 //!                connections, its own buffers: a connection never changes thread
 //! ```
 //!
-//! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`]
-//! where they live, [`deadline`] when they must have done something, [`eviction`] which of them gives its place up,
-//! [`listen`] the sockets that accept, and [`mailbox`] how other threads reach a loop.
+//! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`] the slots of
+//! connections, [`deadline`] their deadlines, [`eviction`] the rule that picks the connection to evict, [`listen`] the
+//! listening sockets, and [`mailbox`] the way for other threads to reach a loop.
 
 pub mod account;
 pub mod budget;

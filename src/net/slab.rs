@@ -1,5 +1,5 @@
-//! Where a worker's connections live: slots that are used again, each with a generation, so that
-//! a late event or message never meets the connection that came after the one it was for.
+//! The slots of a worker's connections. A slot is used again, each time with a new generation: so a
+//! late event or message never reaches a later connection in its slot.
 
 /// Names one occupant of one slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,7 +54,7 @@ impl<T> Slab<T> {
         self.len() == 0
     }
 
-    /// Gives a slot to `occupant`. The number of slots is bounded by the caller.
+    /// Gives a slot to `occupant`. The caller bounds the number of slots.
     pub fn insert(&mut self, occupant: T) -> SlabKey {
         if let Some(index) = self.free.pop() {
             let slot = &mut self.slots[index as usize];

@@ -1,5 +1,5 @@
-//! A connected socket, over the network or from this machine, and what the kernel has not taken of its output yet. It
-//! knows bytes, not what they say.
+//! A connected socket, over the network or from this machine, and the output that the kernel has not taken yet. It
+//! knows bytes, not their meaning.
 
 use std::io;
 use std::net::SocketAddr;
@@ -14,7 +14,7 @@ use crate::http::session::Client;
 /// A client's bytes in either direction.
 pub struct Stream {
     socket: OwnedFd,
-    /// Not taken by the kernel yet. Bounded by the sender, which asks [`Stream::has_unsent`] before it
+    /// Output that the kernel has not taken yet. The sender bounds it: it asks [`Stream::has_unsent`] before it
     /// answers more.
     unsent: Vec<u8>,
 }
@@ -43,7 +43,7 @@ impl Stream {
         !self.unsent.is_empty()
     }
 
-    /// The memory of what is unsent, in bytes.
+    /// The memory of the unsent output, in bytes.
     #[must_use]
     #[inline]
     pub const fn unsent_capacity(&self) -> usize {
@@ -62,7 +62,7 @@ impl Stream {
     }
 
     /// Writes all of `out` in one call, empties it, and keeps what the kernel does not take.
-    /// `is_last` where the end of the stream follows at once: it goes out in the same segment.
+    /// `is_last`: the end of the stream follows at once, and goes out in the same segment.
     ///
     /// # Errors
     /// Where the peer is gone.
@@ -72,7 +72,7 @@ impl Stream {
             return Ok(());
         }
         let flags = if is_last { SendFlags::MORE } else { SendFlags::empty() };
-        // What the kernel refused before goes first.
+        // Output that the kernel refused before goes first.
         let sent = if self.has_unsent() { 0 } else { send_once(&self.socket, out, flags)? };
         counters.sent_bytes.add(sent as u64);
         self.unsent.extend_from_slice(&out[sent..]);
@@ -80,7 +80,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Offers the kernel once more what it has refused.
+    /// Offers the unsent output to the kernel once more.
     ///
     /// # Errors
     /// As [`Stream::send`].
@@ -91,7 +91,7 @@ impl Stream {
         if self.unsent.is_empty() {
             self.unsent = Vec::new();
         } else if self.unsent.len() < self.unsent.capacity() / 2 {
-            // What is counted is what is used: not the memory of what has gone.
+            // The budget counts the capacity: sent bytes must not stay in it.
             self.unsent.shrink_to_fit();
         }
         Ok(())
@@ -107,7 +107,7 @@ impl Stream {
 }
 
 impl Client for Stream {
-    /// By IPv4 also where a socket of both families, as `[::]:8080` is, shows the peer as `::ffff:192.0.2.10`.
+    /// An IPv4 peer is given as IPv4, even if a socket of both families (`[::]:8080`) shows it as `::ffff:192.0.2.10`.
     fn peer(&self) -> Option<SocketAddr> {
         let peer = SocketAddr::try_from(getpeername(&self.socket).ok()??).ok()?;
         Some(SocketAddr::new(peer.ip().to_canonical(), peer.port()))

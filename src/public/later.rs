@@ -1,5 +1,5 @@
-//! Status requests whose answer is given later than their head came: their content comes first, or the client asks to
-//! be told of a vote at once (`?wait=N`). Whatever wakes such a request, everything is decided anew.
+//! Status requests that are answered later than their head came: their content comes first, or the client waits for a
+//! vote (`?wait=N`). Whatever wakes such a request, the service decides everything anew.
 
 use super::{PublicExchange, PublicReply, StatusReader};
 use crate::http::route;
@@ -10,17 +10,17 @@ use crate::waiting::{Bell, WaitOutcome, WaitingList, WaitingSlot};
 
 /// A request until it is answered.
 pub struct LaterPath {
-    /// Decoded. Its server and its address are looked for anew each time.
+    /// The decoded path. Server and address are looked up anew each time.
     path: Box<[u8]>,
-    /// For how long it asks to wait.
+    /// The time that the client asks to wait.
     wait: Option<WaitSeconds>,
-    /// Once it waits.
+    /// Set once it waits.
     slot: Option<WaitingSlot>,
 }
 
-/// The exchange of a request with a query or content. Content may come minutes later, and a vote that was cancelled
-/// meanwhile must not be told. It takes parts of a head, not the whole: that would have to be put together in memory
-/// for every request.
+/// The exchange of a request with a query or content. Content may come minutes later, and the answer must not tell a
+/// vote that was cancelled meanwhile. The function takes parts of a head: the whole would have to be put together in
+/// memory for every request.
 #[cold]
 #[inline(never)]
 pub(super) fn exchange(path: &[u8], query: Option<&[u8]>, has_content: bool, reply: PublicReply) -> PublicExchange {
@@ -38,15 +38,15 @@ impl LaterPath {
     }
 }
 
-/// What becomes of a request that is looked at.
+/// The decision on a request.
 pub(super) enum Decision {
-    /// It is answered.
+    /// The request is answered.
     Reply(PublicReply),
-    /// It waits on, for so long at most.
+    /// The request waits on, for this time at most.
     Wait(WaitSeconds),
 }
 
-/// Where the requests of one worker wait.
+/// The waiting requests of one worker.
 pub(super) struct WorkerWaits {
     list: WaitingList,
     bell: Bell,
@@ -57,9 +57,9 @@ impl WorkerWaits {
         Self { list, bell }
     }
 
-    /// The answer now, or that the request waits. The order keeps a vote from being missed: the interest is
-    /// registered, then directory and table are looked at again. If the token has moved to another
-    /// server meanwhile, the interest is registered anew. A bell rings once, so this is done each time.
+    /// The answer of now, or the decision to wait. So that no vote is missed, the function first registers the
+    /// interest and then reads directory and table again. If the token has moved to another server meanwhile,
+    /// it registers the interest anew. A bell rings once, so this is done each time.
     #[cold]
     pub(super) fn decide(&self, later: &mut LaterPath, reader: &mut StatusReader, context: &Context<'_>) -> Decision {
         let mut reply = reader.reply_again(&later.path, context.now);
@@ -110,7 +110,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
     use std::thread::scope;
 
-    /// Two servers, of which this one has the token that is asked for.
+    /// Two servers. `server` has the token of the request.
     fn listed(server: u32) -> Snapshot {
         let mut servers = Directory::default().snapshot().as_ref().clone();
         for (id, token) in [(server, "demo"), (3 - server, "other")] {
@@ -123,8 +123,8 @@ mod tests {
         Pair { server: ServerId(server), address: VoterAddress::V4(Ipv4(0xCB00_7107)) }
     }
 
-    /// Regression: a token that moved to another server between the look for the pair and the interest in it left
-    /// the request waiting for a vote for the server that had it before.
+    /// Regression: if a token moved to another server after the look-up of the pair and before the registration, the
+    /// request waited for a vote for the old server.
     #[test]
     fn a_request_waits_for_the_server_that_has_its_token_now() {
         let (mut directory, table, readiness) = (Directory::default(), CooldownTable::default(), Readiness::default());
@@ -134,7 +134,7 @@ mod tests {
         let directory = Mutex::new(directory);
         let list = WaitingList::default();
         list.set_slots(2);
-        // Somebody waits for something else: the list is looked through for it below.
+        // Another request waits for another pair: the list is looked through for it below.
         let mut other = list.enter().expect("a slot");
         let rung = Arc::new(AtomicUsize::new(0));
         let counted = Arc::clone(&rung);
@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1);
             let is_closed = AtomicBool::new(false);
             scope(|scope| {
-                // While the list is looked through nobody registers. Meanwhile the token moves, later in each round.
+                // No request can register while the list is looked through. Meanwhile the token moves, later in each round.
                 scope.spawn(|| {
                     list.tell_where(|_| {
                         is_closed.store(true, Ordering::SeqCst);

@@ -1,7 +1,7 @@
 //! The second engine: the crate `may_minihttp` behind the same addresses, to compare with. A thin
 //! adapter: sockets, request lines and response heads are that crate's, and so are its limits,
-//! which docs/DEPENDENCIES.md lists. What a head means is read by [`head`], and what is answered is
-//! decided by [`StatusReader`], like everywhere.
+//! which docs/DEPENDENCIES.md lists. As everywhere, [`head`] reads a head's meaning, and
+//! [`StatusReader`] decides the answer.
 
 use std::io;
 use std::net::SocketAddr;
@@ -31,10 +31,10 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 /// Stack of a connection's coroutine, in words. Pages that are not touched take no memory.
 const STACK_WORDS: usize = 8 * 1_024;
 
-/// What the engine is set up with.
+/// The settings of the engine.
 #[derive(Clone)]
 pub struct EngineSettings {
-    /// Those that can be kept here: the sizes of heads and of skipped content.
+    /// The limits. This engine keeps only those of heads and of skipped content.
     pub limits: Limits,
     /// The time.
     pub clock: Clock,
@@ -42,8 +42,8 @@ pub struct EngineSettings {
     pub readiness: Readiness,
 }
 
-/// Serves `addresses` on one event loop for each of `services`. There is no way to take it back;
-/// see [`run`]. To be called once in a process: the crate's event loops are global.
+/// Serves `addresses` on one event loop for each of `services`. It cannot be undone, see [`run`].
+/// Call it once in a process: the crate's event loops are global.
 ///
 /// # Errors
 /// Where an address cannot be listened on.
@@ -54,14 +54,14 @@ pub fn start(addresses: Vec<SocketAddr>, services: Vec<PublicParts>, settings: &
     let loop_states: Arc<[Mutex<LoopState>]> = loop_states;
     for address in addresses {
         let clients = Clients { loop_states: Arc::clone(&loop_states), settings: settings.clone() };
-        // Its end is never waited for: the accepting coroutine ends with the process.
+        // Never waited for: the accepting coroutine ends with the process.
         let _accepting = clients.start(address)?;
     }
     Ok(())
 }
 
-/// Waits for the letter to drain, and then until that is as done as it can be: newcomers are still
-/// taken, since nothing can be told to close, but all are told that their connection ends.
+/// Waits for the letter to drain, and then for the time of the drain. The engine cannot close
+/// anything, so it still takes newcomers, but tells all clients that their connection ends.
 ///
 /// # Errors
 /// None; an engine may have some.
@@ -73,7 +73,7 @@ pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
                 thread::sleep(Duration::from_millis(drain_ms));
                 break;
             }
-            // Its own loops cannot be asked.
+            // The crate's loops cannot be asked.
             Letter::Turn(mark) => mark.set(),
             Letter::Wake(_) | Letter::Ring(_) | Letter::Relieve => {}
         }
@@ -91,17 +91,17 @@ pub struct PublicParts {
 
 struct Ahead {
     status: u16,
-    /// Without their line ends; that crate takes only what lives for ever.
+    /// Without their line ends. That crate takes only `'static` lines.
     lines: Vec<&'static str>,
     body: Vec<u8>,
 }
 
 impl PublicParts {
-    /// A service at each of these readers. All have the same answers.
+    /// A service for each of these readers. All share the same answers.
     #[must_use]
     pub fn at(readers: impl Iterator<Item = StatusReader>, cooldown: Cooldown) -> Vec<Self> {
         let make = |status, fields: HeaderFields<'_>, body: &[u8]| {
-            // Lines must live for ever: some hundred short ones, made once.
+            // Leaked, as lines must be `'static`: some hundred short ones, made once.
             let line = |(name, value): &(&str, &str)| &*format!("{name}: {value}").leak();
             Ahead { status, lines: fields.iter().map(line).collect(), body: body.to_owned() }
         };
@@ -109,14 +109,14 @@ impl PublicParts {
         readers.map(|reader| Self { reader, answers: Arc::clone(&answers), filled: Vec::new() }).collect()
     }
 
-    /// What this service counts.
+    /// The counters of this service.
     #[must_use]
     pub fn counters(&self) -> PublicCounters {
         self.reader.counters()
     }
 
-    /// Answers a request, or what is wrong with it. The engine writes status line, `Date` and `Content-Length`
-    /// in its own way.
+    /// Answers a request or its fault. The engine writes status line, `Date` and `Content-Length` in its own
+    /// way.
     #[inline]
     fn answer(
         &mut self,
@@ -128,7 +128,7 @@ impl PublicParts {
         let reply = match request {
             Ok(head) => {
                 let reply = match self.reader.reply(&head, now) {
-                    // That crate gives every answer a length, which a 304 of none must not have.
+                    // That crate gives every answer a length, and a 304 must not have a length of 0.
                     PublicReply::Page(page, form) => PublicReply::Page(page, DocumentForm { is_known: false, ..form }),
                     reply => reply,
                 };
@@ -163,14 +163,14 @@ impl PublicParts {
     }
 }
 
-/// What one event loop answers with. A connection keeps to its loop, so that the lock is free;
-/// it is never held while a client is waited for.
+/// The state by which one event loop answers. A connection keeps to its loop, so that the lock is
+/// free; no thread holds it while it waits for a client.
 struct LoopState {
     service: PublicParts,
     head_bytes: Vec<u8>,
 }
 
-/// Makes what serves a connection.
+/// Makes the service of each connection.
 struct Clients {
     loop_states: Arc<[Mutex<LoopState>]>,
     settings: EngineSettings,
@@ -195,7 +195,7 @@ struct ServedConnection {
     loop_states: Arc<[Mutex<LoopState>]>,
     loop_state: usize,
     settings: EngineSettings,
-    /// The last answer said `Connection: close`. It is the client that has to.
+    /// The last answer said `Connection: close`. Only the client can close.
     is_over: bool,
 }
 
@@ -208,7 +208,7 @@ impl HttpService for ServedConnection {
         let connection = if has_content {
             let bytes = head_bytes.clone();
             drop(loop_state);
-            // Legal, and of no meaning here: dropping its reader skips it. What is asked is decided after.
+            // Content is legal, and has no meaning here: dropping its reader skips it. The answer is decided after.
             drop(request.body());
             self.answer(&bytes, &mut self.loop_states[self.loop_state].lock().service, response)
         } else {
@@ -220,7 +220,7 @@ impl HttpService for ServedConnection {
 }
 
 impl ServedConnection {
-    /// Answers this head; what becomes of the connection.
+    /// Answers this head. Gives the fate of the connection.
     fn answer(&self, head_bytes: &[u8], service: &mut PublicParts, response: &mut Response<'_>) -> ConnectionField {
         let head = self.read(head_bytes);
         let framing = match &head {
@@ -232,8 +232,8 @@ impl ServedConnection {
         framing.connection
     }
 
-    /// The head, unless it is refused. Content of a refused one is not skipped; what is taken for
-    /// a request in its place is refused too.
+    /// The head, unless it is refused. The content of a refused request is not skipped: the engine takes
+    /// it for a request, which is refused too.
     fn read<'b>(&self, bytes: &'b [u8]) -> Result<Head<'b>, Fault> {
         let Limits { head_bytes_max, header_lines_max, skip_body_bytes_max, .. } = self.settings.limits;
         let head = match head::parse(bytes, HeadLimits { head_bytes_max, header_lines_max }) {

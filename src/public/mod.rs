@@ -29,7 +29,7 @@ use later::{Decision, LaterPath, WorkerWaits};
 use responses::{ResponseSet, outcome};
 use watched::QuestionObserver;
 
-/// Where requests are decided: what is known, to read only.
+/// Decides requests by views of the state, which it only reads.
 #[derive(Clone)]
 pub struct StatusReader {
     directory: DirectoryView,
@@ -38,7 +38,7 @@ pub struct StatusReader {
     counters: PublicCounters,
 }
 
-/// What a reader counts. Each reader has its own: only its thread writes them.
+/// The counters of a reader. Each reader has its own: only its thread writes them.
 #[derive(Clone, Default)]
 pub struct PublicCounters {
     /// Status requests that were answered.
@@ -54,7 +54,7 @@ impl StatusReader {
         Self { directory, cooldowns, readiness, counters: PublicCounters::default() }
     }
 
-    /// What this reader counts.
+    /// The counters of this reader.
     #[must_use]
     pub fn counters(&self) -> PublicCounters {
         self.counters.clone()
@@ -86,7 +86,7 @@ impl StatusReader {
 
     #[inline]
     fn decide(&mut self, question: Question<'_>, now: UnixSeconds) -> PublicReply {
-        // The service never guesses: what is not loaded is not answered.
+        // The service never guesses: before the state is loaded, it gives no answer.
         if !self.readiness.is_loaded() {
             return PublicReply::Refused(Fault::NotReady);
         }
@@ -95,7 +95,7 @@ impl StatusReader {
         PublicReply::Status(variant, answer)
     }
 
-    /// The reply, now, to a request for this decoded path whose head was taken earlier.
+    /// The reply of now to a request for this decoded path, whose head came earlier.
     #[cold]
     fn reply_again(&mut self, path: &[u8], now: UnixSeconds) -> PublicReply {
         match route::question(path) {
@@ -111,12 +111,12 @@ impl StatusReader {
         Some(Pair { address: self.cooldowns.voter(pair.address), ..pair })
     }
 
-    /// The reply to a request that is no status request.
+    /// The reply to a request other than a status request.
     #[cold]
     fn aside(&self, path: &[u8], method: Method, lines: HeaderLines<'_>) -> PublicReply {
         let found = match (self.health_at(path), PublicDocument::at(path)) {
             (Some(health), _) => PublicReply::Health(health),
-            // A page is the same whatever is loaded.
+            // A page does not depend on the state.
             (None, Some(page)) => PublicReply::Page(page, page.document().form(lines)),
             (None, None) => return PublicReply::Refused(Fault::NotFound),
         };
@@ -127,17 +127,17 @@ impl StatusReader {
         }
     }
 
-    /// What a balancer is told there, if it is one of its paths.
+    /// The answer to a load balancer, if this is one of its paths.
     fn health_at(&self, path: &[u8]) -> Option<Health> {
         match path {
             b"/healthz" => Some(Health::Alive),
-            // The same as the control listener tells.
+            // The same as on the control listener.
             b"/readyz" => Some(if self.readiness.is_ready() { Health::Ready } else { Health::NotReady }),
             _ => None,
         }
     }
 
-    /// Counts an answer that is given.
+    /// Counts an answer.
     #[inline]
     fn count(&self, reply: PublicReply) {
         let PublicCounters { answers, responses } = &self.counters;
@@ -155,13 +155,13 @@ pub struct PublicService {
     skip_body_bytes_max: u64,
     waits: WorkerWaits,
     observer: QuestionObserver,
-    /// The observer is to be told something in this turn.
+    /// The observer wants to know of this turn's requests.
     is_observed: bool,
 }
 
 impl PublicService {
-    /// A service that answers at this reader. Its requests wait in `list`, and are woken by `bell`. Watchers learn of
-    /// them at `watch`.
+    /// A service that answers by `reader`. Its requests wait in `list`, and `bell` wakes them. Watchers learn of them
+    /// through `watch`.
     #[must_use]
     pub fn new(
         reader: StatusReader,
@@ -181,7 +181,7 @@ impl PublicService {
 pub enum PublicExchange {
     /// The reply was known at the head.
     Ready(PublicReply),
-    /// It is decided when the answer is given, which may be minutes later.
+    /// The service decides when it answers, which may be minutes later.
     Later(Box<LaterPath>),
 }
 
@@ -207,7 +207,7 @@ impl Service for PublicService {
         Intake::Open // legal, and of no meaning here: skipped
     }
 
-    // The session has two calls of it, and only one of them is of every request.
+    // The session calls it in two places, and only one of them serves every request.
     #[inline(always)]
     fn answer(
         &mut self,
@@ -261,7 +261,7 @@ impl Service for PublicService {
 
 /// Every public response, formatted ahead.
 struct DatedResponses {
-    /// What the `Date` fields say.
+    /// The time in the `Date` fields.
     date: UnixSeconds,
     answers: ResponseSet<Prepared>,
 }

@@ -1,5 +1,5 @@
-//! Every public answer, made ahead: status, fields and body of the contract's tables. It must not
-//! know how an engine writes a response, and makes one of whatever the engine wants for each.
+//! Every public answer, made ahead: status, fields and body of the contract's tables. This module
+//! must not know how an engine writes a response: it makes each as the type that the engine wants.
 
 use crate::http::fault::Fault;
 use crate::http::response::HeaderFields;
@@ -8,7 +8,7 @@ use crate::pages::{self, Document, DocumentForm};
 use crate::vote::answer::{self, Answer};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// What is answered to one request, known once its head is read.
+/// The answer to one request, known once its head is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicReply {
     /// To a status request of this variant.
@@ -41,7 +41,7 @@ impl PublicReply {
         }
     }
 
-    /// The answer in a word, for watchers; `None` where they are told nothing of it.
+    /// The answer in a word, for watchers; `None` if they do not see it.
     pub(super) const fn word(self) -> Option<&'static str> {
         match self {
             Self::Status(_, answer) => Some(outcome(answer).word()),
@@ -50,7 +50,7 @@ impl PublicReply {
         }
     }
 
-    /// Whether the same request may be answered otherwise a moment later.
+    /// Whether the same request may get another answer a moment later.
     #[inline]
     pub(super) const fn is_of_its_moment(self) -> bool {
         matches!(self, Self::Status(..) | Self::Health(_) | Self::Refused(Fault::NotReady))
@@ -69,19 +69,19 @@ pub(super) const fn outcome(answer: Answer) -> Outcome {
     }
 }
 
-/// What a balancer is told: no more than it has to know.
+/// The answer to a load balancer: no more than it has to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Health {
     /// The process answers.
     Alive,
     /// Requests may be sent here.
     Ready,
-    /// They are better sent elsewhere: nothing is loaded, or the service is going away.
+    /// Requests are better sent elsewhere: nothing is loaded, or the service is going away.
     NotReady,
 }
 
 impl Health {
-    /// Each in its order, with the status that tells it and the body.
+    /// Each in its order, with the status and the body of the answer.
     const ALL: [(Self, u16, &'static str); 3] = [
         (Self::Alive, 200, r#"{"status":"alive"}"#),
         (Self::Ready, 200, r#"{"status":"ready"}"#),
@@ -93,7 +93,7 @@ impl Health {
     }
 }
 
-/// What people and tools read of the interface.
+/// The documents of the interface, for people and tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicDocument {
     /// The documentation, with a form to try it.
@@ -107,7 +107,7 @@ impl PublicDocument {
     const ALL: [(Self, &'static [u8], &'static Document); 2] =
         [(Self::Documentation, b"/", &pages::PUBLIC), (Self::OpenApi, b"/openapi.json", &pages::OPENAPI)];
 
-    /// What is at a decoded path.
+    /// The document at a decoded path.
     #[must_use]
     pub fn at(path: &[u8]) -> Option<Self> {
         Self::ALL.into_iter().find(|(_, own, _)| *own == path).map(|(page, ..)| page)
@@ -120,7 +120,7 @@ impl PublicDocument {
     }
 }
 
-/// One `T` for each answer. In those that depend on the vote, blanks are left to fill.
+/// One `T` for each answer. Those that depend on the vote have blanks to fill.
 pub(super) struct ResponseSet<T> {
     cooldown: Cooldown,
     can_vote: T,
@@ -148,7 +148,7 @@ const ALLOW: (&str, &str) = ("Allow", "GET, HEAD, OPTIONS");
 const RETRY_AFTER: (&str, &str) = ("Retry-After", "1");
 
 impl<T> ResponseSet<T> {
-    /// Has one made of each status, fields and body.
+    /// Makes one of each status, fields and body.
     pub(super) fn new(cooldown: Cooldown, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> Self {
         let safe = |status, word: &str, message: &str, fields: HeaderFields<'_>| {
             make(status, fields, answer::safe_body(cooldown, message, word).as_bytes())
@@ -187,7 +187,7 @@ impl<T> ResponseSet<T> {
         }
     }
 
-    /// What answers, and the blanks to be filled in it.
+    /// The answer, and the blanks to fill in it.
     #[inline]
     pub(super) fn find(&self, reply: PublicReply, now: UnixSeconds) -> (&T, Option<Blanks>) {
         let ahead = match reply {
@@ -225,7 +225,7 @@ impl<T> ResponseSet<T> {
     }
 }
 
-/// "In cooldown" for one number of digits: its length is known, two places are left blank.
+/// "In cooldown" for one number of digits: its length is known, and two places are left blank.
 fn in_cooldown<T>(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFields<'_>, &[u8]) -> T) -> (T, Blanks) {
     let (minutes, expires_at) = (10_u32.pow(u32::try_from(digits).unwrap_or_default()) - 1, UnixSeconds(0));
     let body = answer::in_cooldown_body(cooldown, minutes, expires_at);
@@ -236,7 +236,7 @@ fn in_cooldown<T>(cooldown: Cooldown, digits: usize, make: impl Fn(u16, HeaderFi
     (make(200, &COMMON, body.as_bytes()), blanks)
 }
 
-/// What depends on the vote.
+/// The parts that depend on the vote.
 #[derive(Clone, Copy)]
 pub(super) struct Blanks {
     minutes: u32,
@@ -247,7 +247,7 @@ pub(super) struct Blanks {
 }
 
 impl Blanks {
-    /// Fills them in `bytes`, which end with the body.
+    /// Fills the blanks in `bytes`, which end with the body.
     #[inline]
     pub(super) fn fill(&self, bytes: &mut [u8]) {
         let end = bytes.len();

@@ -1,8 +1,8 @@
-//! Tells watchers what the public service is asked and answers, and takes samples of the questions. It observes the
-//! requests of one worker.
+//! Tells watchers of the public service's questions and answers, and takes samples of the questions. One observer
+//! follows the requests of one worker.
 //!
-//! A worker never waits for a watcher. While nobody watches and no sample is taken, it learns so once a turn and does
-//! nothing else.
+//! A worker never waits for a watcher. While no client watches and no sample is taken, the worker checks that once a
+//! turn and does nothing else.
 
 use std::collections::HashMap;
 
@@ -16,14 +16,14 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::watch::{Seen, WatchPost, WatchedQuestion, token_beginning};
 
-/// Paths that mean something else than a question.
+/// Paths that are known and no questions.
 const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
-/// Tells watchers of public requests. No token that a server has and no key is in it.
+/// Tells watchers of public requests, never with a server's token or a key.
 pub(super) struct QuestionObserver {
     watch: WatchPost,
-    /// Questions that are told of and not answered yet, by their connection. Beside the exchanges: those would
-    /// carry something for nobody with each request.
+    /// Watched questions that are not answered yet, by their connection. They are not in the exchanges: these
+    /// would then carry more for every request.
     begun: HashMap<Ticket, WatchedQuestion>,
 }
 
@@ -33,22 +33,22 @@ impl QuestionObserver {
         Self { watch, begun: HashMap::new() }
     }
 
-    /// A turn of the loop begins. Whether the observer is to be told of anything in it.
+    /// A turn of the loop begins. Whether the observer wants to know of its requests.
     pub(super) fn turn_begins(&mut self) -> bool {
-        // What has begun is answered, or goes.
+        // A question that has begun is answered, or its client goes.
         self.watch.look_for_questions() || !self.begun.is_empty()
     }
 
     /// The service has taken a request's head.
     #[cold]
     pub(super) fn begun(&mut self, head: &Head<'_>, ticket: Ticket, reader: &mut StatusReader) {
-        // What is left of a request that was never answered makes room.
+        // A question that was never answered makes room.
         self.begun.remove(&ticket);
         if !self.watch.look_for_questions() {
             return;
         }
         let Some(asked) = question(head, reader) else { return };
-        // At once: the answer to a question that waits may be a minute away.
+        // Sampled at once: the answer to a question that waits may be a minute away.
         if self.watch.is_sampling()
             && let WatchedQuestion { server: Some(server), address: Some(address), .. } = asked
             && reader.directory.current().contains(server)
@@ -60,7 +60,7 @@ impl QuestionObserver {
         }
     }
 
-    /// A request is answered; told just before the answer leaves.
+    /// A request is answered. Called just before the answer leaves.
     #[cold]
     pub(super) fn done(&mut self, reply: PublicReply, context: &Context<'_>) {
         if let (Some(asked), Some(answer)) = (self.begun.remove(&context.ticket), reply.word()) {
@@ -69,17 +69,17 @@ impl QuestionObserver {
         }
     }
 
-    /// A connection has gone, whatever it had asked for.
+    /// A connection has gone, whatever its client had asked for.
     pub(super) fn gone(&mut self, ticket: Ticket) {
         self.begun.remove(&ticket);
     }
 }
 
-/// What was asked; `None` where there is nothing to watch.
+/// The question of a request; `None` if there is nothing to watch.
 fn question(head: &Head<'_>, reader: &mut StatusReader) -> Option<WatchedQuestion> {
     let decoded = route::decode(head.path);
     let Some(Question { server, address }) = route::question(&decoded) else {
-        // A path that is nothing here may be a question by the wrong path.
+        // An unknown path may be a question with a wrong path.
         return (!OTHER_PATHS.iter().any(|path| path.as_bytes() == head.path)).then(WatchedQuestion::default);
     };
     let servers = reader.directory.current();
@@ -95,7 +95,7 @@ fn question(head: &Head<'_>, reader: &mut StatusReader) -> Option<WatchedQuestio
         }
         ServerKey::Id(server) => {
             asked.variant = Some(Variant::Id.label());
-            // A number that is a token in the wrong place is not told.
+            // Watchers do not see a number that is a token in the wrong place.
             let is_secret = |server: &ServerId| servers.find(server.to_string().as_bytes()).is_some();
             asked.server = server.ok().filter(|server| servers.contains(*server) || !is_secret(server));
         }
@@ -141,7 +141,7 @@ mod tests {
         assert_eq!(observer.begun.len(), 0);
     }
 
-    /// What is sampled leaves nothing behind that would have to be looked after with each request.
+    /// A sample leaves nothing behind that would cost time with each request.
     #[test]
     fn a_sample_is_taken_of_questions_about_listed_servers_and_ends() {
         let board = WatchBoard::default();
@@ -165,7 +165,7 @@ mod tests {
             assert_eq!(observer.begun.len(), 0);
         }
         assert_eq!((taken, board.one_address_servers()), (16, 16));
-        // Those of servers that are not listed are none.
+        // Questions about unlisted servers are no samples.
         board.sample_questions(1_000);
         let head = head(b"GET /api/vote/100/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n");
         observer.begun(&head, Ticket(0), &mut reader);

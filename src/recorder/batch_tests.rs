@@ -1,4 +1,4 @@
-//! What one commit carries: each command is checked against the state and against those before it in the same step.
+//! The commands of one commit: each is checked against the state and against those before it in the same step.
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
 use super::tests::{Bench, Disk, SERVER, START, settings, voter};
@@ -64,7 +64,7 @@ fn a_vote_is_at_most_five_seconds_ahead_and_younger_than_the_cooldown() {
     }
 }
 
-/// The sweep may not have come to an entry by then.
+/// The sweep may not have met the entry by then.
 #[test]
 fn a_vote_is_taken_in_the_second_in_which_the_cooldown_ends() {
     let mut bench = Bench::listed(&HandReaders::at(START));
@@ -100,8 +100,7 @@ fn a_vote_of_two_addresses_has_no_second_in_which_a_vote_of_either_was_cancelled
     assert_eq!([bench.ends(1), bench.ends(2)], [Some(5_401); 2]);
 }
 
-/// A request that is woken looks once, so the change has to be there by then. The bell rings for the voter of the vote's
-/// network.
+/// A woken request looks once, so the change must be there by then. The bell rings for the voter of the vote's network.
 #[test]
 fn a_bell_rings_once_there_is_what_it_tells_of() {
     let mut bench = Bench::with(&Disk::default(), &HandReaders::at(START), settings(90, 48));
@@ -170,7 +169,7 @@ fn a_watcher_sees_a_vote_in_place_of_another_and_no_cancellation() {
     assert_eq!(seen.lines().count(), 3, "{seen}");
 }
 
-/// Each of these may have a player paid a second time.
+/// Each of these may get a player a second reward.
 #[test]
 fn cooldowns_that_end_before_their_time_are_counted_by_cause() {
     let mut bench = Bench::listed(&HandReaders::at(START));
@@ -180,7 +179,7 @@ fn cooldowns_that_end_before_their_time_are_counted_by_cause() {
     bench.ask(Command::Cancel(SERVER, voter(1)));
     bench.ask(Command::CancelAll(voter(2)));
     assert_eq!(ended(&bench), [2, 0, 0, 0]);
-    // What is as it was, and a first vote, end nothing.
+    // An unchanged vote and a first vote end nothing.
     for voted_at in [START, START - 60] {
         bench.ask(vote(3, Some(voted_at), Mode::Record));
     }
@@ -188,7 +187,7 @@ fn cooldowns_that_end_before_their_time_are_counted_by_cause() {
     assert_eq!(ended(&bench), [2, 0, 0, 0]);
     bench.ask(vote(3, Some(START + 1), Mode::Record));
     assert_eq!(ended(&bench), [2, 1, 0, 0]);
-    // What was not kept is not counted.
+    // A change that was not kept is not counted.
     bench.disk.0.lock().commits_failing = 1;
     assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::StoreUnavailable);
     assert_eq!(ended(&bench), [2, 1, 0, 0]);

@@ -1,4 +1,4 @@
-//! What the recorder can be asked, and what it answers.
+//! The commands that the recorder takes, and its replies.
 
 use serde_json::Value;
 
@@ -19,29 +19,29 @@ pub enum ServerName {
 /// A vote to record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vote {
-    /// For which server.
+    /// The server.
     pub server: ServerName,
-    /// From where.
+    /// The voter's addresses.
     pub voter: Voter,
-    /// When it was cast. `None` stands for the moment of recording.
+    /// When the vote was cast; `None` for the moment of recording.
     pub voted_at: Option<UnixSeconds>,
 }
 
-/// What is done about a vote for a pair that is in cooldown.
+/// How the recorder treats a vote for a pair in cooldown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
-    /// A player votes now: refused.
+    /// A player votes now: the vote is refused.
     Cast,
     /// The caller's own records are the truth (import, replay): the later of the two votes stays.
     Record,
 }
 
-/// What is done about a server that is listed with another token than the one said.
+/// How the recorder treats a listed server whose token differs from the given one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tokens {
-    /// It keeps the one it has (import): an older file must not bring back a token that was replaced.
+    /// The server keeps its token (import): an older file must not bring back a token that was replaced.
     Keep,
-    /// It gets the one said.
+    /// The server gets the given token.
     Replace,
 }
 
@@ -50,32 +50,31 @@ pub enum Tokens {
 pub struct NewServer {
     /// Its id.
     pub server: ServerId,
-    /// Its token. Where none is said a listed server keeps the one it has, and a new one gets one that
-    /// is generated.
+    /// The server's token. With `None`, a listed server keeps its token, and a new one gets a generated token.
     pub token: Option<Token>,
 }
 
-/// One thing to do; the whole of it in one commit.
+/// A command. One commit carries all of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// Record votes, each for itself: one that is refused does not stop the others.
+    /// Record votes, each on its own: a refused vote does not stop the others.
     Votes(Vec<Vote>, Mode),
     /// End a cooldown early.
     Cancel(ServerId, VoterAddress),
     /// End every cooldown of an address early, for all servers.
     CancelAll(VoterAddress),
-    /// List servers, each for itself.
+    /// List servers, each on its own.
     Servers(Vec<NewServer>, Tokens),
-    /// Give a listed server a new token, which is generated.
+    /// Give a listed server a new, generated token.
     Rotate(ServerId),
     /// Remove a server, with its cooldowns.
     Remove(ServerId),
-    /// Tell the digest of all that a node of a shared store holds; changes nothing.
+    /// Return the digest of everything that a node of a shared store holds; changes nothing.
     Digest,
 }
 
 impl Command {
-    /// Addresses of votes, or servers in it; 1 for every other command.
+    /// The addresses of its votes, or its servers; 1 for every other command.
     #[must_use]
     pub fn lines(&self) -> usize {
         match self {
@@ -86,16 +85,16 @@ impl Command {
     }
 }
 
-/// What became of one vote.
+/// The outcome of one vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VoteOutcome {
-    /// Durable, and visible to every question that follows.
+    /// The vote is durable, and visible to every later question.
     Recorded(Recorded),
-    /// Nothing changed: what is recorded is as late or later.
+    /// Nothing changed: the recorded vote is as late or later.
     Unchanged(Recorded),
-    /// Refused: this address is in cooldown until then. Of several the one that is so for longest.
+    /// Refused: this address is in cooldown until then. Of several addresses, the one whose cooldown ends last.
     InCooldown(VoterAddress, UnixSeconds),
-    /// Refused: its cooldown is over already.
+    /// Refused: the vote's cooldown is over already.
     Expired,
     /// Refused: too far ahead of the service's clock.
     InFuture,
@@ -108,7 +107,7 @@ pub enum VoteOutcome {
 }
 
 impl VoteOutcome {
-    /// What becomes of a vote, in a word: for metrics and watchers.
+    /// The outcomes as words, for metrics and watchers.
     pub const WORDS: [&'static str; 9] = [
         "recorded",
         "unchanged",
@@ -120,10 +119,10 @@ impl VoteOutcome {
         "too_many_changes",
         "cancelled",
     ];
-    /// Where the word stands for a vote of which the store kept nothing, as far as is known.
+    /// The index of the word for a vote that the store did not keep, as far as is known.
     pub const STORE_UNAVAILABLE: usize = 6;
 
-    /// Where the word of this outcome stands.
+    /// The index of this outcome's word in [`Self::WORDS`].
     #[must_use]
     pub const fn index(&self) -> usize {
         match self {
@@ -148,42 +147,42 @@ impl VoteOutcome {
 /// A vote as it stands in the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recorded {
-    /// The server that the name meant.
+    /// The server that the vote named.
     pub server: ServerId,
-    /// From where.
+    /// The voter's addresses.
     pub voter: Voter,
-    /// When.
+    /// When the vote was cast.
     pub voted_at: UnixSeconds,
-    /// End of its cooldown.
+    /// When the vote's cooldown ends.
     pub expires_at: UnixSeconds,
-    /// Whether as many machines hold it as were asked for: always, where the store is this node's own.
+    /// Whether as many machines as asked for hold the vote; always true where the store is this node's own.
     pub is_confirmed: bool,
 }
 
-/// What became of a server to list.
+/// The outcome of listing a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerOutcome {
-    /// It is listed for the first time.
+    /// The server is newly listed.
     Created(ServerId, Token),
-    /// It was listed, and has another token now.
+    /// The server was listed, and has another token now.
     Changed(ServerId, Token),
-    /// It was listed with this token.
+    /// The server was listed with this token already.
     Unchanged(ServerId, Token),
-    /// It is listed with another token, which it keeps.
+    /// The server is listed with another token, which it keeps.
     TokenDiffers,
-    /// The token is another server's.
+    /// The token belongs to another server.
     TokenInUse,
     /// There is no such server.
     Unknown,
-    /// It needs a token, and none could be generated: see [`generate_token`].
+    /// The server needs a token, and none could be generated: see [`generate_token`].
     NotGenerated,
 }
 
-/// Makes a token; `None` where none can be made.
+/// Generates a token, or gives `None` where it cannot.
 pub type GenerateToken = fn() -> Option<Token>;
 
-/// A token of 128 bits that nobody can foresee; `None` where the system has no randomness to give, and
-/// then the log says so.
+/// Generates an unpredictable token of 128 bits. Where the system gives no random numbers, the function logs that and
+/// returns `None`.
 #[must_use]
 pub fn generate_token() -> Option<Token> {
     let bits = random::bits().inspect_err(|error| {
@@ -209,7 +208,7 @@ pub enum Reply {
     Digest(Value),
     /// Nothing of the command was kept.
     StoreUnavailable,
-    /// Nobody knows what was kept: a sync failed, or a shared store did not answer, or took one part and not
-    /// another. A second try finds unchanged what was kept.
+    /// The recorder does not know what was kept: a sync failed, or a shared store did not answer or took only a part. A
+    /// retry reports what was kept as unchanged.
     StoreSilent,
 }

@@ -1,4 +1,4 @@
-//! What the recorder counts.
+//! The recorder's counters.
 
 use super::command::{Reply, VoteOutcome};
 use super::ended::EndedEarly;
@@ -8,21 +8,21 @@ use crate::metrics::{Counter, Histogram};
 #[derive(Debug)]
 pub struct RecorderCounters {
     votes: [Counter; VoteOutcome::WORDS.len()],
-    /// Time of a commit that succeeded, in microseconds.
+    /// Duration of each successful commit, in microseconds.
     pub commit_us: Histogram<10>,
-    /// Changes in a commit that succeeded.
+    /// Changes in each successful commit.
     pub commit_events: Histogram<8>,
-    /// Cooldowns that were ended early.
+    /// Cooldowns that commands cancelled.
     pub cancelled: Counter,
     /// Cooldowns that ended before their time, in the order of [`EndedEarly::by_cause`].
     ended: [Counter; 4],
-    /// Votes of the address that had most recorded, about.
+    /// Votes of the address with the most recorded votes, approximately.
     pub one_address_votes: Counter,
     /// Commits that failed.
     pub commit_failures: Counter,
     /// Cooldowns that the sweep took out of the table.
     pub swept: Counter,
-    /// Time that it took, the store's share included, in microseconds.
+    /// Time that sweeps took, the store's share included, in microseconds.
     pub sweep_us: Counter,
     /// Rows that were dropped from the store.
     pub dropped: Counter,
@@ -69,7 +69,7 @@ impl RecorderCounters {
         VoteOutcome::WORDS.into_iter().zip(self.votes.iter().map(Counter::get))
     }
 
-    /// Counts votes of which the store kept nothing, as far as is known.
+    /// Counts votes that the store did not keep, as far as is known.
     pub fn count_unavailable(&self, votes: u64) {
         self.votes[VoteOutcome::STORE_UNAVAILABLE].add(votes);
     }
@@ -85,7 +85,7 @@ impl RecorderCounters {
         EndedEarly { cancelled, replaced, removed, settings }
     }
 
-    /// Counts what an answer says of votes.
+    /// Counts the votes of a reply.
     pub fn count(&self, reply: &Reply, is_kept: bool) {
         let outcomes = match reply {
             Reply::Votes(outcomes) => outcomes,

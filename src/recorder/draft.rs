@@ -1,7 +1,7 @@
 //! The commands of one commit, checked against the state and against each other.
 //!
-//! Nothing here changes the table or the directory: the changes are gathered, so that they can be
-//! made durable first and applied after, or forgotten.
+//! This module changes neither table nor directory. It gathers the changes, so that the recorder can make them durable
+//! first and apply them after, or drop them.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -19,22 +19,22 @@ use crate::vote::table::{CooldownTable, Cooling, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 use crate::watch::Seen;
 
-/// What one commit changes.
+/// The changes of one commit.
 #[derive(Default)]
 pub(super) struct Changes {
-    /// For the store, in order.
+    /// The events for the store, in order.
     pub(super) events: Vec<Event>,
-    /// When the cooldown ends that the table will hold for each pair that changes, `None` for no cooldown.
+    /// For each pair that changes: when its new cooldown ends, or `None` for no cooldown.
     pub(super) pairs: HashMap<Pair, Option<UnixSeconds>>,
-    /// The directory that will be, once a server changed.
+    /// The new directory, if a server changes.
     pub(super) servers: Option<Snapshot>,
     /// Servers that are removed: their votes stay until they expire, or until the server is listed again.
     pub(super) removed: HashSet<ServerId>,
     /// Votes that are taken away.
     pub(super) spent: HashSet<StoredVote>,
-    /// Cooldowns that end with it before their time. Those of removed servers are counted once it is shown.
+    /// Cooldowns that this commit ends early. Those of removed servers are counted when the commit is applied.
     pub(super) ended: EndedEarly,
-    /// What watchers see of it, in order.
+    /// The changes as watchers see them, in order.
     pub(super) seen: Vec<Seen>,
 }
 
@@ -47,24 +47,24 @@ pub(super) struct Draft<'s> {
     pub(super) now: UnixSeconds,
     /// The certain line.
     pub(super) certain: UnixSeconds,
-    /// What was taken away before.
+    /// The votes that earlier commits took away.
     pub(super) spent: &'s SpentInstants,
-    /// Whether the start was so short a time ago that votes wait for the instants that an earlier process has spent. A time
-    /// that stands still would make them wait for minutes.
+    /// Whether the start was so recent that votes wait for the instants that an earlier process spent. The wait is
+    /// bounded: a time that stands still would extend it to minutes.
     pub(super) is_after_start: bool,
-    /// Servers that are not listed and may have votes.
+    /// Unlisted servers that may have votes, and until when.
     pub(super) removed: &'s HashMap<ServerId, UnixSeconds>,
     /// See [`Tuning::generate_token`](super::Tuning::generate_token).
     pub(super) generate_token: GenerateToken,
-    /// Whether anybody watches.
+    /// Whether there are watchers.
     pub(super) is_watched: bool,
-    /// What was gathered so far.
+    /// The changes gathered so far.
     pub(super) changes: Changes,
 }
 
 impl Draft<'_> {
-    /// Checks one command, and gathers what it changes. Gives the command back where it lists a server again that may
-    /// have votes of its earlier listing: these have to go first.
+    /// Checks one command, and gathers its changes. Gives the command back if it lists a server again that may have
+    /// votes of an earlier listing: those must go first.
     pub(super) fn check(&mut self, command: Command) -> Result<Reply, Command> {
         Ok(match command {
             Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
@@ -78,7 +78,7 @@ impl Draft<'_> {
             }
             Command::Rotate(server) => Reply::Servers(vec![self.rotate(server)]),
             Command::Remove(server) => Reply::Removed(self.remove(server).then_some(server)),
-            // Nodes are compared with the store that they share, and this one is nobody else's.
+            // The digest compares nodes with the store that they share. No other node shares this one.
             Command::Digest => Reply::StoreUnavailable,
         })
     }
@@ -106,7 +106,7 @@ impl Draft<'_> {
         self.changes.pairs.get(&pair).copied().unwrap_or_else(|| self.table.expires_at(pair))
     }
 
-    /// When the cooldown of a pair ends that is in one.
+    /// When the cooldown of a pair ends, if the pair is in one.
     fn live(&self, pair: Pair) -> Option<UnixSeconds> {
         self.expires_at(pair).filter(|expires_at| self.now < *expires_at)
     }
@@ -131,7 +131,7 @@ impl Draft<'_> {
         match mode {
             Mode::Cast if expires_at <= self.now => VoteOutcome::Expired,
             Mode::Cast => self.cast(server, vote),
-            // What only the later line has ended may be live again.
+            // A vote that only the later line has ended may be live again.
             Mode::Record if expires_at <= self.certain => VoteOutcome::Expired,
             Mode::Record => self.record(server, vote, expires_at),
         }
@@ -148,7 +148,7 @@ impl Draft<'_> {
         pairs
     }
 
-    /// A vote that is cast is for all of its pairs: one of them in cooldown refuses it.
+    /// Casts a vote for all of its pairs. A cooldown of any of them refuses the vote.
     fn cast(&mut self, server: ServerId, vote: &Vote) -> VoteOutcome {
         let pairs = self.pairs_of(server, &vote.voter);
         let live = pairs.iter().filter_map(|pair| Some((pair.address, self.live(*pair)?)));
@@ -161,7 +161,7 @@ impl Draft<'_> {
         VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
     }
 
-    /// A vote of the caller's own records: for each of its pairs the later vote stays.
+    /// Records a vote of the caller's own records: each of its pairs keeps the later vote.
     fn record(&mut self, server: ServerId, vote: &Vote, expires_at: UnixSeconds) -> VoteOutcome {
         let pairs = self.pairs_of(server, &vote.voter);
         let has_ended = |until: &UnixSeconds| *until <= self.certain;
@@ -176,7 +176,7 @@ impl Draft<'_> {
         VoteOutcome::Recorded(self.recorded(server, vote, expires_at))
     }
 
-    /// A vote for a pair; an earlier one goes.
+    /// Puts in a vote for a pair, in place of an earlier one.
     fn put(&mut self, pair: Pair, expires_at: UnixSeconds) {
         if let Some(until) = self.live(pair) {
             let voted_at = self.cooldown.voted_at(until);
@@ -190,7 +190,7 @@ impl Draft<'_> {
         self.see(|| Seen::Vote { pair, voted_at: vote.voted_at, expires_at });
     }
 
-    /// The vote of a pair goes, if there is one, and its instant is spent.
+    /// Takes away the vote of a pair, if there is one, and spends its instant.
     fn take_away(&mut self, pair: Pair) {
         let Some(expires_at) = self.expires_at(pair) else { return };
         let vote = StoredVote::of(Cooling { pair, expires_at }, self.cooldown);
@@ -201,9 +201,8 @@ impl Draft<'_> {
         }
     }
 
-    /// The first second, from that of the vote on, in which no vote of these pairs had been cast that was taken away.
-    /// `None` where that would be too far ahead of the clock. Only for a vote that is cast: one that is recorded
-    /// keeps the instant of the caller's records.
+    /// The first second, from the vote's own on, that no vote taken away from these pairs has spent. `None` where it would be
+    /// too far ahead of the clock. Only for a cast vote: a recorded one keeps the instant of the caller's records.
     fn free_second(&self, pairs: &[Pair], vote: &Vote) -> Option<UnixSeconds> {
         let first = vote.voted_at.unwrap_or(self.now);
         if self.is_after_start && self.spent.may_be_spent(first, self.now) {
@@ -238,8 +237,7 @@ impl Draft<'_> {
         Some(is_live)
     }
 
-    /// Takes away all votes of an address, those for servers that are not listed too. Gives how many of its cooldowns
-    /// end with that.
+    /// Takes away all votes of an address, also those for unlisted servers. Gives the number of cooldowns that this ends.
     fn cancel_all(&mut self, address: VoterAddress) -> usize {
         let address = self.table.view().voter(address);
         let mut pairs: Vec<Pair> =
@@ -280,7 +278,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Lists the server with this token; `None` where one was to be generated and could not be.
+    /// Lists the server with this token. `None` stands for a token that could not be generated.
     fn give_token(
         &mut self,
         server: ServerId,

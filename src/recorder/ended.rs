@@ -1,10 +1,10 @@
 //! Cooldowns that ended before their time, by cause. A plugin may pay such an address a second time within a cooldown, so
 //! each is counted, and the log says how many.
 
-/// How often the log tells of them at most, in milliseconds.
+/// The shortest time between two log lines about them, in milliseconds.
 const TELL_MS: u64 = 1_000;
 
-/// How many, by cause.
+/// The number of cooldowns that ended early, by cause.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EndedEarly {
     /// Votes were cancelled.
@@ -25,7 +25,7 @@ impl EndedEarly {
     }
 }
 
-/// What the log has told of them.
+/// The counts that the log has told so far.
 #[derive(Debug, Default)]
 pub struct EndedLog {
     told: EndedEarly,
@@ -33,7 +33,7 @@ pub struct EndedLog {
 }
 
 impl EndedLog {
-    /// Tells what is new since the last line. A start tells of its settings itself.
+    /// Logs the cooldowns that ended early since the last line. A start logs those of its settings itself.
     pub fn tell(&mut self, now: EndedEarly, now_ms: u64) {
         if now == self.told || now_ms < self.next_ms {
             return;

@@ -1,5 +1,5 @@
-//! Puts the votes that a start reads into the table. A vote's place in memory takes about as long to come by as its row in the
-//! file, so of many votes a second thread puts in what the recorder's has read.
+//! Fills the table with the votes that a start reads. Putting a vote into memory takes about as long as reading its
+//! row. So with many votes, a second thread puts them in while the recorder's thread reads.
 
 use std::mem;
 use std::sync::mpsc::{Receiver, sync_channel};
@@ -7,18 +7,18 @@ use std::thread;
 
 use crate::vote::table::{CooldownTable, Cooling, Loader};
 
-/// Votes that are handed over at once. Fewer in all need no second thread.
+/// Votes that are handed over to the second thread at once. Fewer in all need no second thread.
 const PIECE_VOTES: usize = 4_096;
-/// Pieces that wait to be put in, so that neither thread waits for the other's short pauses.
+/// The most pieces that wait to be put in, so that neither thread waits for the other's short pauses.
 const PIECES_MAX: usize = 8;
 
-/// Fills `table` with what `read` gives; gives what that gives.
+/// Fills `table` with the votes that `read` passes on, and returns the result of `read`.
 pub(super) fn fill<T>(table: &mut CooldownTable, read: impl FnOnce(&mut dyn FnMut(Cooling)) -> T) -> T {
     let (sender, pieces) = sync_channel(PIECES_MAX);
     let mut piece = Vec::new();
     let mut waiting = Some((table.loader(), pieces));
     thread::scope(|threads| {
-        // Where the other thread has panicked nobody takes the piece, and the scope panics as well.
+        // If the other thread has panicked, it takes no piece, and the scope panics as well.
         let hand_over = |piece: &mut Vec<Cooling>| {
             let _gone = sender.send(mem::take(piece));
         };

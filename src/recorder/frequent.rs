@@ -1,7 +1,8 @@
-//! Which address had most votes recorded. A site that takes its proxy's address for the players' reports all votes from one
-//! address, and an address has one vote for a server within a cooldown: so many servers did it vote for.
+//! Counts the votes of the address with the most recorded votes. A site that takes its proxy's address for the players'
+//! reports all votes from one address. An address has one vote per server and cooldown, so this is the number of
+//! servers that it voted for.
 //!
-//! The count is by Misra and Gries: it needs a few slots, whatever the number of voters, and is never too high.
+//! The count uses the algorithm of Misra and Gries: it needs a few slots for any number of voters, and is never too high.
 
 use super::command::{Reply, VoteOutcome};
 use crate::vote::address::VoterAddress;
@@ -14,15 +15,15 @@ const SLOTS: usize = 8;
 #[derive(Debug, Default)]
 pub struct FrequentVoters {
     slots: Vec<(VoterAddress, u64)>,
-    /// Counting begins anew then.
+    /// When counting begins anew.
     until: UnixSeconds,
-    /// The most of the time before.
+    /// The highest count of the period before.
     before: u64,
 }
 
 impl FrequentVoters {
-    /// Counts the votes that were recorded. Gives the most votes of one address, in the present cooldown's length or the
-    /// one before.
+    /// Counts the recorded votes of a reply. Gives the most votes of one address, in the present period of one cooldown
+    /// or the period before.
     pub fn count(&mut self, reply: &Reply, now: UnixSeconds, cooldown: Cooldown) -> u64 {
         if now >= self.until {
             (self.before, self.until) = (self.most(), cooldown.expires_at(now));
@@ -82,7 +83,7 @@ mod tests {
             most = voters.count(&vote(address), NOW, cooldown);
         }
         assert!((66..=100).contains(&most), "{most}");
-        // It counts for a cooldown more, and then no longer.
+        // The proxy's count lasts for one cooldown more, and no longer.
         assert_eq!(voters.count(&vote(8), cooldown.expires_at(NOW), cooldown), most);
         let later = cooldown.expires_at(cooldown.expires_at(NOW));
         assert_eq!(voters.count(&vote(8), later, cooldown), 1);

@@ -1,37 +1,39 @@
-//! How the store is, as far as the recorder knows, and when one that has failed is tried again.
+//! The health of the store as the recorder knows it, and when the recorder retries a store that has failed.
 //!
-//! To open or write a large store again takes a while and reads or writes all of it, so it is not tried with every vote. A
-//! disk that is full is asked first, which costs next to nothing, whether it has room.
+//! Opening or writing anew a large store reads or writes all of it, so the recorder does not retry with every vote. On
+//! a full disk it first asks for the free room, which costs next to nothing.
 
 use super::Recorder;
 use crate::clock::Now;
 use crate::readiness::{Trouble, Work};
 use crate::store::{RoomLeft, StoreError};
 
-/// The pause after a failure, in microseconds. It doubles with each one that follows.
+/// The pause after the first failure, in microseconds. It doubles with each further failure.
 const PAUSE_US_MIN: u64 = 100_000;
-/// The pause after a failure for want of room, in microseconds. It doubles too: a quota cannot be asked for, and what one
-/// large commit found no room for may fit in parts.
+/// The pause after the first failure on a full disk, in microseconds. It doubles too. The recorder retries even without
+/// more room: the free room shows no quota, and a commit that did not fit may fit in parts.
 const FULL_PAUSE_US_MIN: u64 = 1_000_000;
-/// The longest pause, in microseconds, unless a try takes longer than this.
+/// The longest pause between two tries, in microseconds. Unless the disk is full, a try that took longer is followed by
+/// a pause of its own length.
 const PAUSE_US_MAX: u64 = 30_000_000;
-/// A full disk is tried again after so many times what the last try took, at most: 2 % of the time goes there.
+/// On a full disk, the pause is at least this multiple of the last try's duration, so that tries take 2 % of the time.
+/// [`PAUSE_US_MAX`] bounds it.
 const FULL_PAUSES: u64 = 50;
-/// A failure follows another one unless the store has worked for so long since, in microseconds.
+/// How long the store must work before a failure begins the pauses anew, in microseconds.
 const WELL_US: u64 = 10_000_000;
-/// A full disk is asked so often whether it has room, in microseconds.
+/// The pause between two checks for room on a full disk, in microseconds.
 const ASK_PAUSE_US: u64 = 100_000;
 
-/// Whether the store takes changes. Whether its file counts, the store itself knows: see [`Store::is_void`].
+/// Whether the store takes changes. The store itself knows whether its file counts: see [`Store::is_void`].
 ///
 /// [`Store::is_void`]: crate::store::Store::is_void
 #[derive(Clone, Copy, Debug)]
 pub(super) enum StoreHealth {
-    /// It takes changes, since so many microseconds of the monotonic clock. A failure soon after that goes on from the last.
+    /// The store has taken changes since this time of the monotonic clock. A failure soon after it continues from `last`.
     Well { since_us: u64, last: Retry },
     /// The last change failed.
     Failing(Retry),
-    /// Its file is no longer at its path.
+    /// The store's file is no longer at its path.
     Gone,
 }
 
@@ -44,19 +46,19 @@ impl Default for StoreHealth {
 /// When to try again.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Retry {
-    /// So many failures in a row.
+    /// Failures in a row.
     failures: u32,
-    /// By the monotonic clock, in microseconds.
+    /// The time of the next try, in microseconds of the monotonic clock.
     at_us: u64,
-    /// Whether there was no room. Then a change without votes proves nothing: while the disk says that little is left, only
-    /// votes are tried.
+    /// Whether the last try found no room. A change without votes then proves nothing, so the recorder tries only votes
+    /// while the disk has little room.
     is_full: bool,
-    /// The disk is asked not before this.
+    /// The earliest time of the next check for room, in microseconds of the monotonic clock.
     ask_at_us: u64,
 }
 
 impl Retry {
-    /// After a try that began at `start` and failed at `end`.
+    /// The retry after a try that began at `start` and failed at `end`.
     pub(super) fn after(self, error: &StoreError, start: Now, end: Now) -> Self {
         let (took_us, now_us) = (end.monotonic_us - start.monotonic_us, end.monotonic_us);
         let is_full = matches!(error, StoreError::Full(_));
@@ -68,7 +70,7 @@ impl Retry {
         Self { failures: self.failures + 1, at_us: now_us + pause_us, is_full, ask_at_us }
     }
 
-    /// Whether to try now. The disk is asked for its room at most every 100 ms.
+    /// Whether to try now. Checks the disk's room at most every 100 ms.
     pub(super) fn is_due(&mut self, now: Now, has_votes: bool, room: impl FnOnce() -> RoomLeft) -> bool {
         let now_us = now.monotonic_us;
         if self.is_full && now_us >= self.ask_at_us {
@@ -82,12 +84,12 @@ impl Retry {
         now_us >= self.at_us && (has_votes || !self.is_full)
     }
 
-    /// Whether there was no room.
+    /// Whether the last try found no room.
     pub(super) const fn is_full(self) -> bool {
         self.is_full
     }
 
-    /// There is room: expired votes have made it in the store itself.
+    /// Notes that there is room again: on the disk, or in the store itself where expired votes were dropped.
     pub(super) const fn has_room(&mut self) {
         if self.is_full {
             (self.is_full, self.at_us) = (false, 0);
@@ -108,7 +110,7 @@ impl Recorder {
         }
     }
 
-    /// A change went so.
+    /// Notes the outcome of a change that began at `start`.
     pub(super) fn note_outcome(&mut self, outcome: &Result<(), StoreError>, start: Now) {
         let end = self.clock.now();
         match outcome {
@@ -156,8 +158,7 @@ impl Recorder {
         self.readiness.note(trouble, &message, end.monotonic_ms);
     }
 
-    /// Looks after the store: whether it is still at its path, and whether one that failed works again. To be called twice
-    /// a second.
+    /// Checks whether the store is still at its path, and whether a store that failed works again. To be called twice a second.
     pub(super) fn tend(&mut self, now: Now) {
         self.readiness.begin(Work::Upkeep, now.monotonic_ms);
         let looked = self.store.as_mut().map_or(Ok(()), |store| store.tend());
@@ -172,7 +173,7 @@ impl Recorder {
             }
             (Ok(()) | Err(_), _) => {}
         }
-        // Votes find a store that works again, whether one came meanwhile or not.
+        // The recorder retries without votes too, so that the next vote finds a store that works again.
         if (!matches!(self.health, StoreHealth::Well { .. }) || self.is_store_void()) && self.may_write(false) {
             let _told = self.write(&[], self.lines.note());
         }

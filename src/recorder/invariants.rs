@@ -1,4 +1,4 @@
-//! What holds between table, directory and store after each round, checked in debug builds.
+//! The invariants between table, directory and store after each round, checked in debug builds.
 
 #[cfg(debug_assertions)]
 use std::collections::HashSet;
@@ -12,10 +12,10 @@ use crate::store::{Event, StoredVote};
 /// When to compare the store with memory.
 #[derive(Debug, Default)]
 pub(super) struct StoreCheck {
-    /// A commit of this round has succeeded.
+    /// Whether a commit of this round has succeeded.
     #[cfg(debug_assertions)]
     is_written: bool,
-    /// So many rows may be read by now.
+    /// The rows that may be read by now.
     #[cfg(debug_assertions)]
     rows: usize,
     /// Removed servers at the last look at the table.
@@ -37,14 +37,14 @@ impl Recorder {
 
 #[cfg(debug_assertions)]
 impl StoreCheck {
-    /// Each commit adds as many rows as may be read: a small store is read after each one, a large one seldom.
+    /// The rows that each commit allows to be read: a small store is read after each commit, a large one seldom.
     const ROWS_PER_COMMIT: usize = 8;
 
     pub(super) const fn written(&mut self) {
         (self.is_written, self.rows) = (true, self.rows + Self::ROWS_PER_COMMIT);
     }
 
-    /// Whether a store of so many rows is to be read.
+    /// Whether to read a store of this many rows.
     const fn is_due(&mut self, rows: usize) -> bool {
         let is_due = rows <= self.rows;
         if is_due {
@@ -56,7 +56,7 @@ impl StoreCheck {
 
 #[cfg(debug_assertions)]
 impl Recorder {
-    /// The servers of a larger table's votes are not looked up.
+    /// The most entries of a table whose servers are looked up.
     const LOOKED_UP_MAX: usize = 64;
 
     pub(super) fn check_invariants(&mut self) {
@@ -65,7 +65,7 @@ impl Recorder {
         assert!(self.removed.keys().all(|server| !listed.contains(*server)), "a removed server is listed");
         let is_written = std::mem::take(&mut self.store_check.is_written);
         let removed_before = std::mem::replace(&mut self.store_check.removed, self.removed.len());
-        // No entry has come without a commit, and no server is forgotten that was removed.
+        // No commit has brought an entry, and no removed server was forgotten: there is nothing to check.
         if !is_written && removed_before == self.removed.len() {
             return;
         }
@@ -82,7 +82,8 @@ impl Recorder {
         }
     }
 
-    /// A start would read from the store what memory holds, as far as the certain line has not ended it.
+    /// Asserts that a start would read from the store exactly the votes in memory, except those that the certain line
+    /// has ended.
     fn compare_store(&mut self) {
         let (certain, cooldown, is_void) = (self.lines.certain(), self.settings.cooldown, self.is_store_void());
         let Some(store) = self.store.as_mut().filter(|_| matches!(self.health, StoreHealth::Well { .. }) && !is_void)
@@ -96,8 +97,8 @@ impl Recorder {
             Event::VoteRemoved(_) | Event::ServerRemoved(_) => {}
         });
         if let Err(error) = read {
-            // A disk that cannot be read says nothing. A file that something else has written to is told of, by whichever
-            // look finds it.
+            // An unreadable disk proves nothing. A file that something else has written to is reported by the first
+            // look that finds it.
             if store.is_void() {
                 let now = self.clock.now();
                 self.note_failure(&error, now, now);

@@ -1,5 +1,5 @@
-//! The state that all threads view and only a recorder writes, with what is counted of it: the same for a
-//! store of one's own and for one that nodes share.
+//! The state that all threads read and only a recorder writes, with its counters. It is the same for a node's own store
+//! and for a shared one.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ pub struct LiveState {
     pub table: CooldownTable,
     /// The listed servers.
     pub directory: Directory,
-    /// What the recorder counts.
+    /// The recorder's counters.
     pub counters: Arc<RecorderCounters>,
-    /// What the log has told of cooldowns that ended before their time.
+    /// The log of cooldowns that ended before their time.
     ended_log: EndedLog,
     /// The addresses that may have most votes.
     pub frequent: FrequentVoters,
     /// The requests that wait for votes.
     pub waiting: WaitingList,
-    /// The watchers of what is asked and recorded.
+    /// The watchers of questions and changes.
     pub board: WatchBoard,
-    /// Where watchers learn of changes.
+    /// Where the recorder notes changes for watchers.
     pub watch: WatchPost,
 }
 
@@ -42,7 +42,7 @@ impl LiveState {
         Self { table, directory, counters, ended_log, frequent, waiting, watch: board.post(), board }
     }
 
-    /// Counts what an answer says of votes.
+    /// Counts the votes of a reply.
     pub fn count(&mut self, reply: &Reply, is_kept: bool, now: UnixSeconds, cooldown: Cooldown) {
         self.counters.count(reply, is_kept);
         if is_kept {
@@ -50,19 +50,19 @@ impl LiveState {
         }
     }
 
-    /// Tells of what has ended early, and samples the questions. To be called twice a second.
+    /// Logs the cooldowns that ended early, and begins a sample of the questions. To be called twice a second.
     pub fn tend(&mut self, now_ms: u64) {
         self.ended_log.tell(self.counters.ended(), now_ms);
         self.board.sample_questions(now_ms);
     }
 
-    /// Tells of what has ended early since. To be called when nothing is recorded any more.
+    /// Logs the last cooldowns that ended early. To be called once nothing more is recorded.
     pub fn end(&mut self) {
         self.ended_log.tell(self.counters.ended(), u64::MAX);
     }
 
-    /// Shows these servers in place of those that were listed. Rings for the requests that wait for a server that was
-    /// removed or has another token: what they ask under may name no server now.
+    /// Shows these servers in place of the earlier ones. Rings for the requests that wait for a removed server or one
+    /// with another token: the name that they ask with may name no server now.
     pub fn publish(&mut self, servers: Snapshot) {
         self.counters.servers.set(servers.len() as u64);
         let before = self.directory.snapshot();

@@ -1,7 +1,7 @@
-//! The only writer. One thread owns the table, the directory and the store; everybody else asks.
+//! The recorder, the only writer. One thread owns the table, the directory and the store; other threads send it commands.
 //!
-//! Durable, then visible, then acknowledged: see [`Recorder::step`]. It also keeps the clock,
-//! because a step of the wall clock has to meet the table at one moment.
+//! Durable, then visible, then acknowledged: see [`Recorder::step`]. The recorder also keeps the clock, because a step
+//! of the wall clock must meet the table at one moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -52,31 +52,30 @@ use spent::SpentInstants;
 pub const TICK_MS: u64 = 50;
 /// Shards swept at a tick: the whole table in some 6 s.
 pub const SWEEP_SHARDS_PER_TICK: usize = 8;
-/// Ticks that went by in one round and are made up for by the sweep behind it.
+/// The most missed ticks that one sweep makes up for after a long round.
 const TICKS_MADE_UP_MAX: u64 = 32;
 /// Expired rows dropped from the store at a tick, and rows of an earlier listing taken away in one commit.
 const ROWS_PER_PART: usize = 8_192;
-/// For so long after a start votes wait for the instants that an earlier process has spent, in milliseconds: they lie at
+/// How long after a start votes wait for the instants that an earlier process has spent, in milliseconds. These lie at
 /// most 5 s ahead.
 const SPENT_WAIT_MS: u64 = 6_000;
-/// How often the store and its path are looked after, in milliseconds.
+/// The pause between two checks of the store and its path, in milliseconds.
 const TEND_MS: u64 = 500;
 
-/// Opens the store, on the recorder's thread: it may take a while, and clients are answered meanwhile.
-/// Called again where the store could not be opened or read.
+/// Opens the store on the recorder's thread: opening may take a while, and other threads answer clients meanwhile. The
+/// recorder calls it again where the store could not be opened or read.
 pub type OpenStore = Box<dyn FnMut() -> Result<Box<dyn Store>, StoreError> + Send>;
 
-/// What a start takes as it is, where it would be refused or wait otherwise.
+/// What an operator lets a start accept, where the start would otherwise be refused or wait.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Accepts {
-    /// The wall clock counts as certain, wherever the store has noted the time.
+    /// The wall clock counts as certain, whatever time the store has noted.
     pub clock: bool,
-    /// The settings of this start, for good, where the store was made with others.
+    /// The store takes the settings of this start for good, even if it was made with others.
     pub settings: bool,
 }
 
-/// Every source of chance, and the sizes of what is done at once: a simulation repeats itself by these, and makes them
-/// small.
+/// Every source of randomness, and the sizes of batches. A simulation sets them: it repeats itself, and the batches are small.
 #[derive(Clone, Debug)]
 pub struct Tuning {
     /// How the table finds its entries.
@@ -85,16 +84,16 @@ pub struct Tuning {
     pub shards: usize,
     /// How often the recorder looks at the clock and sweeps, in milliseconds.
     pub tick_ms: u64,
-    /// Makes the token of a server that is listed without one, or gets another.
+    /// Generates the token of a server that is listed without one, or gets a new one.
     pub generate_token: GenerateToken,
     /// Shards of the table swept at a tick.
     pub sweep_shards: usize,
-    /// Votes and changes from which on a commit takes no further command, and rows from which on a time that goes back has
-    /// the store written anew.
+    /// Votes and changes from which on a commit takes no further command. From this many rows on, a time that goes back
+    /// has the store written anew.
     pub commit_events_max: usize,
     /// Expired rows dropped from the store at a tick, and rows of an earlier listing taken away in one commit.
     pub part_rows: usize,
-    /// Votes that are put in order at once where the store is written anew.
+    /// Votes that are sorted at once where the store is written anew.
     pub renewal_slice_rows: usize,
 }
 
@@ -120,30 +119,30 @@ pub struct Recorder {
     open: OpenStore,
     /// `None` once the state is loaded.
     start: Option<LoadPhase>,
-    /// Recorded before the service is ready.
+    /// Commands that are recorded before the service is ready.
     seed: Vec<Command>,
     /// `None` until the state is loaded.
     store: Option<Box<dyn Store>>,
     clock: Clock,
-    /// The rule of time. Until the state is loaded it knows no store.
+    /// The lines of time. Until the state is loaded, they know no store.
     lines: TimeLines,
     settings: Settings,
     readiness: Readiness,
     accepts: Accepts,
     tuning: Tuning,
     health: StoreHealth,
-    /// When to drop expired votes again where that has failed: a full disk may refuse that and still take votes, or the
+    /// When to retry dropping expired votes after a failure. A full disk may refuse that and still take votes, or the
     /// other way round.
     drop_retry: Option<Retry>,
-    /// Expired rows that are dropped at the next tick.
+    /// The number of expired rows to drop at the next tick.
     drop_rows: usize,
     /// Instants of votes that were taken away.
     spent: SpentInstants,
     /// When the state was loaded, by the monotonic clock.
     loaded_at_ms: u64,
-    /// Servers that are not listed any more, and until when they may have votes.
+    /// Unlisted servers, and until when they may have votes.
     removed: HashMap<ServerId, UnixSeconds>,
-    /// Commands that list servers again, the first in work.
+    /// Commands that list servers again; the first one is in work.
     relistings: VecDeque<Relisting>,
     /// When the store last noted the time, by the monotonic clock.
     noted_at_ms: u64,
@@ -195,7 +194,7 @@ impl Recorder {
         (recorder, handle)
     }
 
-    /// What is viewed and counted.
+    /// The state that other threads read, and its counters.
     #[must_use]
     pub const fn live(&self) -> &LiveState {
         &self.live
@@ -225,7 +224,7 @@ impl Recorder {
         self.close();
     }
 
-    /// The commands that wait, as many as one commit has room for. Waits for the first until `until_ms` of the
+    /// The waiting commands, as many as one commit has room for. Waits for the first one until `until_ms` of the
     /// monotonic clock. `None` once every handle is dropped.
     fn wait(&self, until_ms: u64) -> Option<Vec<(Command, Respond)>> {
         let pause_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
@@ -249,21 +248,20 @@ impl Recorder {
         Some(asked)
     }
 
-    /// Does what is due by the clock, and carries out what is `asked`: each command is answered through its
-    /// [`Respond`] before this returns. Gives the time of the monotonic clock, in milliseconds, at which it wants
-    /// to be called again; a command may be brought earlier. It never waits: all that takes time is the store.
+    /// Does the work that is due, and carries out the `asked` commands. Each command is answered through its [`Respond`] before
+    /// this returns, unless it lists a server again: that may wait. Gives the time of the next call, in milliseconds of the
+    /// monotonic clock; a command may come earlier. A step never waits: only the store takes time.
     ///
-    /// Until the state is loaded, each step goes on with the start, and commands are answered
-    /// [`Reply::StoreUnavailable`]. From then on a step is a round, in this order and why:
+    /// Until the state is loaded, each step continues the start, and commands are answered [`Reply::StoreUnavailable`].
+    /// From then on a step is a round, in this order and for these reasons:
     ///
     /// 1. keep the time: what follows happens at one moment;
-    /// 2. check what is asked, each command against the state and against those before it: one commit carries
-    ///    all of it;
-    /// 3. commit: durable before anybody sees it;
-    /// 4. apply: visible before anybody is told, the requests that wait for the vote included;
+    /// 2. check the commands, each against the state and the commands before it: one commit carries all of them;
+    /// 3. commit: durable before visible;
+    /// 4. apply: visible before any answer, those to the requests that wait for the vote included;
     /// 5. answer;
-    /// 6. sweep a little, when nobody waits on it any more;
-    /// 7. take away a part of what is left of servers that are to be listed again.
+    /// 6. sweep a little, once no client waits for it;
+    /// 7. take away a part of the votes left of servers that are to be listed again.
     ///
     /// # Errors
     /// Only before the state is loaded: the start is refused, and no further step is to be made.
@@ -285,9 +283,9 @@ impl Recorder {
         Ok(if has_more { 0 } else { self.next_tick_ms })
     }
 
-    /// Commits changes that were checked, shows them, and answers; whether they are durable.
+    /// Commits checked changes, shows them, and answers; gives whether they are durable.
     fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
-        // Before the commit, which notes the latest of them.
+        // Before the commit, whose note has the latest spent instant.
         let spent_before = (!changes.spent.is_empty()).then(|| self.spent.clone());
         changes.spent.drain().for_each(|vote| self.spent.note(vote));
         let outcome = self.commit(std::mem::take(&mut changes.events));
@@ -302,7 +300,7 @@ impl Recorder {
         is_durable
     }
 
-    /// Closes the store, with the time in it. Where the state is not loaded, it was not told any.
+    /// Notes the time in the store, and closes it. If the state is not loaded, the time is not noted.
     pub fn close(mut self) {
         if self.start.is_none() {
             self.note_time();
@@ -312,7 +310,7 @@ impl Recorder {
             relisting.refuse();
         }
         if let Some(store) = &mut self.store {
-            // A file beside the store that was deleted a moment ago is there for the next start, which tells of all else.
+            // This makes files beside the store again that were just deleted. The next start reports everything else.
             if let Err(error) = store.tend() {
                 log::debug!("the store could not be looked after before its end: {error}");
             }
@@ -323,7 +321,7 @@ impl Recorder {
         self.readiness.end();
     }
 
-    /// What commands change, and what each is answered. A command that lists a server again may have to wait.
+    /// The changes of the commands, and the reply to each. A command that lists a server again may have to wait.
     fn check(&mut self, asked: Vec<(Command, Respond)>) -> (Changes, Vec<(Respond, Reply)>) {
         let is_watched = self.live.watch.look();
         let mut draft = self.draft(is_watched);
@@ -358,7 +356,7 @@ impl Recorder {
         }
     }
 
-    /// Shows what is durable.
+    /// Shows changes that are durable.
     fn apply(&mut self, changes: Changes) {
         self.note_removed(&changes);
         let Changes { pairs, servers, seen, removed, mut ended, .. } = changes;
@@ -374,13 +372,13 @@ impl Recorder {
             self.live.table.insert(*pair, *expires_at);
             slices.done(1);
         }
-        // Last: a client that is told of one address of a vote may ask for the others.
+        // Last, because a client that is told of one address of a vote may ask for the others.
         for (pair, _) in &recorded {
             self.live.waiting.tell(*pair);
             slices.done(1);
         }
         let now = self.clock.now().wall;
-        // Their votes are left in the table. One walk of it serves a commit, however many servers are removed.
+        // The votes of removed servers stay in the table. One walk counts them, however many servers a commit removes.
         if !removed.is_empty() {
             ended.removed = self.live.table.view().count(|server| removed.contains(&server), now) as u64;
         }
@@ -401,7 +399,7 @@ impl Recorder {
         if now.monotonic_ms < self.next_tick_ms {
             return;
         }
-        // A round may take many ticks. What has expired meanwhile would make the table grow.
+        // A round may take many ticks. Votes that expired meanwhile would make the table grow.
         let ticks = 1 + ((now.monotonic_ms - self.next_tick_ms) / self.tuning.tick_ms).min(TICKS_MADE_UP_MAX);
         self.next_tick_ms = now.monotonic_ms + self.tuning.tick_ms;
         self.sweep(now, ticks as usize * self.tuning.sweep_shards);

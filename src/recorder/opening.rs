@@ -1,6 +1,5 @@
-//! How the recorder comes to its state. A store that cannot be used at a start is a state of the
-//! service, not its end: status requests are answered 503 meanwhile, which pays nobody, and opening is
-//! tried until it works.
+//! How the recorder loads its state. A store that cannot be used at a start does not end the service. Status requests
+//! are answered 503 meanwhile, which pays no player, and the recorder retries until the store opens.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,26 +18,26 @@ use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
-/// The pause before a second try, in milliseconds. It doubles with each one.
+/// The pause before the second try, in milliseconds. It doubles with each further try.
 const RETRY_MIN_MS: u64 = 100;
-/// The longest pause, unless a try takes longer than this: to check a large store keeps the disk busy, and at
-/// most half of its time may go there.
+/// The longest pause between two tries, in milliseconds. A try that took longer is followed by a pause of its own
+/// length: checking a large store takes at most half of the disk's time.
 const RETRY_MAX_MS: u64 = 5_000;
 
-/// A process that is at its end, or `vote-status init`, may have the directory for a moment after a start, in milliseconds.
+/// How long a start waits for the data directory, in milliseconds: an ending process or `vote-status init` may still have it.
 const IN_USE_PATIENCE_MS: u64 = 1_000;
 
 /// The pause between two looks at a clock that is behind, in milliseconds.
 const CLOCK_PAUSE_MS: u64 = 100;
 
-/// What can be wrong with a store at a start.
+/// The troubles with a store at a start.
 const STORE_TROUBLES: [Trouble; 3] = [Trouble::StoreUnusable, Trouble::StoreUnavailable, Trouble::StoreInUse];
 
 /// How far a start has come.
 pub(super) enum LoadPhase {
-    /// The store is to be opened, not before `next_ms` of the monotonic clock, after so many `tries`.
+    /// The store is not open yet. The next try is at `next_ms` of the monotonic clock, after `tries` failed ones.
     Opening { next_ms: u64, tries: u32 },
-    /// The store is open. Nothing is changed while the clock is behind it.
+    /// The store is open, and the clock is behind it. Nothing changes until the clock is right.
     Behind { next_ms: u64, store: Box<dyn Store>, note: Option<CommitNote> },
 }
 
@@ -49,7 +48,7 @@ impl Default for LoadPhase {
 }
 
 impl LoadPhase {
-    /// When to go on, by the monotonic clock.
+    /// When the start goes on, in milliseconds of the monotonic clock.
     pub(super) const fn next_ms(&self) -> u64 {
         match self {
             Self::Opening { next_ms, .. } | Self::Behind { next_ms, .. } => *next_ms,
@@ -58,9 +57,8 @@ impl LoadPhase {
 }
 
 impl Recorder {
-    /// Goes on with a start: opens the store, waits for a clock that is behind, reads the state, records the
-    /// seed, and says that the service is ready (`None`). Where the store cannot be used that is noted as a
-    /// trouble, and tried again.
+    /// Continues a start, and gives `None` once the service is ready. It opens the store, waits for a clock that is behind,
+    /// reads the state and records the seed. A store that cannot be used is noted as a trouble, and tried again.
     ///
     /// # Errors
     /// See [`Recorder::step`].
@@ -76,7 +74,7 @@ impl Recorder {
             }
             LoadPhase::Behind { mut store, note, .. } => {
                 if matches!(store.tend(), Err(StoreError::Gone(_))) {
-                    // Another store was put in its place: the right one, it may be.
+                    // Another store is in its place now, perhaps the right one.
                     drop(store);
                     (1, self.open_store())
                 } else {
@@ -109,7 +107,7 @@ impl Recorder {
         let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.round(changes, replies);
         self.readiness.set_ready();
-        // The end of the start is waited for, and a store that is void takes a while to write anew.
+        // The service waits for the end of the start. A void store takes a while to write anew, so that comes later.
         self.next_tend_ms = self.clock.now().monotonic_ms + TEND_MS;
         Ok(None)
     }
@@ -156,8 +154,8 @@ impl Recorder {
         Ok(Some(LoadPhase::Behind { next_ms: now_ms + CLOCK_PAUSE_MS, store, note }))
     }
 
-    /// A store with a live vote takes no other settings, unless that is asked for where the time is certain: by a clock
-    /// that is wrong, votes would be forgotten for good. `started` are the lines of this start.
+    /// Refuses other settings for a store with a live vote, unless the operator accepts them and the time is certain.
+    /// With a wrong clock, the change would forget votes for good. `started` are the lines of this start.
     fn check_settings(
         &self,
         store: &mut dyn Store,
@@ -195,8 +193,8 @@ impl Recorder {
         self.readiness.note(trouble, &format!("{error}{remedy}"), self.clock.now().monotonic_ms);
     }
 
-    /// Reads all of the store, into a table apart: what fails half-way leaves nothing behind. Then the time goes on from
-    /// the note.
+    /// Reads the whole store into a separate table, so that a failure half-way leaves nothing behind. Then the time
+    /// continues from the note.
     fn read(
         &mut self,
         mut store: Box<dyn Store>,
@@ -206,7 +204,7 @@ impl Recorder {
     ) -> Result<(), StoreError> {
         let start = self.clock.now();
         let was = note.map_or(self.settings, |note| note.settings);
-        // Under another length, what was shown as ended has to stay so, and what the certain line has ended.
+        // With another cooldown length, votes that were shown as ended, or that the certain line has ended, stay ended.
         let ended_by =
             if was == self.settings { lines.certain() } else { then.unwrap_or(lines).now().max(lines.certain()) };
         let first = was.cooldown.first_live(ended_by);
@@ -240,17 +238,18 @@ impl Recorder {
         self.live.publish(servers);
         (self.removed, self.relistings) = (unlisted, VecDeque::new());
         let commit_number = store.commit_number();
-        // Where an earlier try of this start has failed, the next commit tells whether the store works.
+        // After a failed try of this start, the next commit shows whether the store works.
         if !matches!(self.health, StoreHealth::Well { .. }) {
             self.health = StoreHealth::Failing(Retry::default());
         }
-        // From here on the store may be written to.
+        // From here on, the recorder may write to the store.
         self.store = Some(store);
         self.lines = lines;
         self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until));
         self.loaded_at_ms = start.monotonic_ms;
         self.show_time();
-        // Another length moves the end of each; in a shorter network some give way to the latest.
+        // Another length moves the end of every cooldown. With a shorter prefix, networks merge, and only the latest
+        // vote stays.
         let held = if was.cooldown == self.settings.cooldown { self.live.table.view().len() } else { 0 };
         self.keep_start(was, [taken.saturating_sub(held), forgotten], then)?;
         match note {
@@ -264,8 +263,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Makes durable what this start has changed, before an answer is given by it: other settings, and a time that goes
-    /// back or counts as certain. The lines are noted in any case, if the store takes that, or soon.
+    /// Makes the changes of this start durable before an answer depends on them: other settings, and a time that goes
+    /// back or counts as certain. In any case the lines are noted, now or soon after, as the store allows.
     fn keep_start(
         &mut self,
         was: Settings,
@@ -297,7 +296,7 @@ impl Recorder {
         if !self.lines.is_one() {
             self.say_lines();
         }
-        // A store that is void takes a while to write anew, and the end of the start is waited for.
+        // A void store takes a while to write anew, and the service waits for the end of the start.
         if !self.is_store_void() {
             self.note_time();
         }
@@ -305,20 +304,20 @@ impl Recorder {
     }
 }
 
-/// What a load has read so far.
+/// The progress of a load.
 struct Reading {
     was: Settings,
     settings: Settings,
-    /// Earlier votes have ended. A store of 1.0.0 gives them all the same.
+    /// Votes before this instant have ended. A store of 1.0.0 returns them all the same.
     first: UnixSeconds,
     servers: Snapshot,
-    /// A server with another one's token.
+    /// A server with the token of another server.
     conflict: Option<ServerId>,
-    /// Servers that are not listed and have votes, and until when.
+    /// Unlisted servers that have votes, and until when.
     unlisted: HashMap<ServerId, UnixSeconds>,
-    /// Votes of IPv6 networks that are shorter than those of the settings.
+    /// Votes dropped because their IPv6 prefix is shorter than that of the settings.
     forgotten: usize,
-    /// Votes that were taken.
+    /// Votes that came into the table.
     taken: usize,
 }
 
@@ -329,7 +328,7 @@ impl Reading {
         }
     }
 
-    /// What comes into the table of this vote.
+    /// The table entry of this vote; `None` where the vote is dropped.
     fn vote(&mut self, vote: StoredVote) -> Option<Cooling> {
         if vote.voted_at < self.first {
             return None;

@@ -20,7 +20,7 @@ fn voted(readers: &Arc<HandReaders>) -> Disk {
     readers.pass_ms(900_000);
     bench.cast(3);
     assert_eq!([1, 2, 3].map(|address| bench.ends(address)), [None, Some(4_500), Some(5_400)]);
-    // As after a kill: the row that has ended may be there still.
+    // As after a kill: the row of the ended vote may still be there.
     bench.recorder.note_time();
     bench.disk
 }
@@ -29,7 +29,7 @@ fn voted(readers: &Arc<HandReaders>) -> Disk {
 fn settings_that_are_accepted_change_every_cooldown_for_good() {
     let readers = HandReaders::at(START);
     let disk = voted(&readers);
-    // A longer length: each cooldown lasts that much longer, and what had ended stays ended.
+    // With a longer length, each cooldown lasts that much longer, and ended ones stay ended.
     for (minutes, ends) in
         [(120, [None, Some(6_300), Some(7_200)]), (10, [None, None, Some(600)]), (90, [None, None, Some(5_400)])]
     {
@@ -50,7 +50,7 @@ fn a_store_takes_other_settings_from_the_second_in_which_its_last_cooldown_ends(
     let mut bench = Bench::new(&disk, &readers);
     bench.step();
     let mut is_ready = |ms| {
-        // By a clock that nobody has read since the last note the votes might be live.
+        // By a clock that was not read since the last note, the votes might be live.
         bench.pass(ms);
         bench.recorder.note_time();
         let mut other = Bench::with(&disk, &readers, settings(10_080, 48));
@@ -60,7 +60,7 @@ fn a_store_takes_other_settings_from_the_second_in_which_its_last_cooldown_ends(
     assert_eq!([is_ready(5_399_000), is_ready(1_000)], [false, true]);
 }
 
-/// Regression: a clock that was ahead, and other settings, and all votes were dropped for good.
+/// Regression: a start with a clock that was ahead and with other settings dropped all votes for good.
 #[test]
 fn settings_are_accepted_only_where_the_time_is_certain() {
     let readers = HandReaders::at(START);
@@ -154,12 +154,12 @@ fn of_votes_that_fall_into_one_network_the_latest_stays() {
     assert!(disk.0.lock().votes.is_empty());
 }
 
-/// Regression: the lines of the note decided, and a vote that had ended by the clock that was accepted was live for a day.
+/// Regression: the noted lines decided, and a vote that had ended by the accepted clock was live for a day.
 #[test]
 fn settings_go_by_the_clock_that_is_accepted() {
     let readers = HandReaders::at(START);
     let disk = voted(&readers);
-    // Long off: the certain line does not know of it.
+    // After a long downtime: the certain line does not know of it.
     readers.pass_ms(6_000_000);
     let mut bench = Bench::with(&disk, &readers, settings(1_440, 48));
     bench.recorder.accepts.clock = true;

@@ -1,4 +1,4 @@
-//! Where commands wait for the recorder: bounded in lines. A small command takes the room of [`COMMAND_LINES_MIN`].
+//! The queue of commands for the recorder, bounded in lines. A small command counts as [`COMMAND_LINES_MIN`] lines.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,16 +12,16 @@ pub type Respond = Box<dyn FnOnce(Reply) + Send>;
 
 /// A command that waits.
 pub struct Request {
-    /// What is asked for.
+    /// The command.
     pub command: Command,
     /// Called with the answer.
     pub respond: Respond,
-    /// Given back when the request is taken out of the queue.
+    /// The command's lines, given back when the request leaves the queue.
     _lines: QueuedLines,
 }
 
-/// The lines of a command that waits. The number of commands says little: one may have a single vote or some
-/// thousand, and it waits on when its client has disconnected.
+/// The lines of a waiting command. The queue does not count commands, as one may hold a single vote or thousands. A
+/// command waits on after its client has disconnected.
 struct QueuedLines {
     lines: usize,
     waiting: Arc<AtomicUsize>,
@@ -33,7 +33,7 @@ impl Drop for QueuedLines {
     }
 }
 
-/// Where commands go. Cheap to clone; the recorder ends when the last one is dropped.
+/// Puts commands into the queue. Cheap to clone; the recorder ends when the last handle is dropped.
 #[derive(Clone)]
 pub struct RecorderHandle {
     requests: Sender<Request>,
@@ -41,19 +41,19 @@ pub struct RecorderHandle {
     waiting: Arc<AtomicUsize>,
 }
 
-/// The recorder has too much to do, or has ended.
+/// The queue is full, or the recorder has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overloaded;
 
 impl RecorderHandle {
-    /// A queue: where commands go, and where they come out.
+    /// Makes a queue: the handle that takes commands, and the receiver that gives them out.
     #[must_use]
     pub fn new() -> (Self, Receiver<Request>) {
         let (sender, requests) = channel();
         (Self { requests: sender, waiting: Arc::default() }, requests)
     }
 
-    /// Asks for `command`; never waits.
+    /// Puts `command` into the queue; never waits.
     ///
     /// # Errors
     /// [`Overloaded`]: the command was not taken and `respond` will not be called.

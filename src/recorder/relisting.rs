@@ -1,8 +1,8 @@
-//! Votes of removed servers stay in table and store until they expire: nothing shows the votes of a server that is not
-//! listed. Before a server is listed again, what is left of its earlier listing goes, in parts: those of a large server at
-//! once would delay other votes for a second.
+//! Votes of removed servers stay in table and store until they expire: nothing shows the votes of an unlisted server.
+//! Before a server is listed again, the votes left from its earlier listing are taken away in parts. All votes of a
+//! large server at once would delay other votes for a second.
 //!
-//! After a crash between two parts the rest is found by the next start: votes of a server that is not listed.
+//! After a crash between two parts, the next start finds the rest as votes of an unlisted server.
 
 use std::collections::HashSet;
 
@@ -13,11 +13,11 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Cooling;
 use crate::vote::time::VOTE_AHEAD_MAX_S;
 
-/// A command that lists servers again, until the votes of their earlier listings are gone.
+/// A command that lists servers again. It waits until the votes of their earlier listings are gone.
 pub(super) struct Relisting {
     command: Command,
     respond: Respond,
-    /// The votes that are left, the earliest last: in the store they lie in order of time. `None` before they are found.
+    /// The votes left to take away, the earliest last: the store keeps them in order of time. `None` before they are found.
     votes: Option<Vec<Cooling>>,
 }
 
@@ -26,12 +26,12 @@ impl Relisting {
         Self { command, respond, votes: None }
     }
 
-    /// The process ends first.
+    /// Refuses the command: a commit failed, or the process ends.
     pub(super) fn refuse(self) {
         (self.respond)(Reply::StoreUnavailable);
     }
 
-    /// The servers that it lists.
+    /// The servers that the command lists.
     fn servers(&self) -> HashSet<ServerId> {
         match &self.command {
             Command::Servers(servers, _) => servers.iter().map(|new| new.server).collect(),
@@ -41,8 +41,8 @@ impl Relisting {
 }
 
 impl Recorder {
-    /// Goes on with the first command that lists servers again; whether there is more to do at once. The listing itself
-    /// is the last commit.
+    /// Continues the first command that lists servers again; gives whether there is more to do at once. The listing
+    /// itself is the last commit.
     pub(super) fn relist_part(&mut self) -> bool {
         let Some(mut relisting) = self.relistings.pop_front() else { return false };
         let mut votes = relisting.votes.take().unwrap_or_else(|| self.left_of(&relisting));
@@ -68,7 +68,7 @@ impl Recorder {
         !self.relistings.is_empty()
     }
 
-    /// What is left of the earlier listings, of servers that are not listed again meanwhile.
+    /// The votes left from the earlier listings, without those of servers that are listed again meanwhile.
     fn left_of(&self, relisting: &Relisting) -> Vec<Cooling> {
         let (wanted, listed) = (relisting.servers(), self.live.directory.snapshot());
         let mut votes = self.live.table.find(|pair| wanted.contains(&pair.server) && !listed.contains(pair.server));
@@ -76,7 +76,7 @@ impl Recorder {
         votes
     }
 
-    /// Servers of a commit were removed. None of their votes lasts longer than one that was cast now.
+    /// Notes the servers that a commit removed. None of their votes lasts longer than a vote cast now.
     pub(super) fn note_removed(&mut self, changes: &Changes) {
         let until = self.settings.cooldown.expires_at(self.clock.now().wall.plus(VOTE_AHEAD_MAX_S));
         self.removed.extend(changes.removed.iter().map(|server| (*server, until)));

@@ -1,11 +1,11 @@
-//! Votes of removed servers: nothing shows them, and they go before their server is listed again.
+//! Votes of removed servers: nothing shows them, and they are taken away before their server is listed again.
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
 use super::tests::{Bench, SERVER, START, voter};
 use crate::clock::HandReaders;
 use crate::vote::id::{ServerId, Token};
 
-/// Their votes go in two parts.
+/// The votes of one server, which two commits take away.
 const VOTES: u32 = 9_000;
 
 fn cast(address: u32) -> Vote {
@@ -16,7 +16,7 @@ fn list() -> Command {
     Command::Servers(vec![NewServer { server: SERVER, token: Token::new("anew") }], Tokens::Keep)
 }
 
-/// A recorder with a server of so many votes that one commit does not take them all away.
+/// A recorder with a server whose votes are too many for one commit to take away.
 fn with_large_server() -> Bench {
     let mut bench = Bench::listed(&HandReaders::at(START));
     assert!(matches!(bench.ask(Command::Votes((0..VOTES).map(cast).collect(), Mode::Cast)), Reply::Votes(_)));

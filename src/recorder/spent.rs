@@ -6,22 +6,21 @@ use std::collections::HashSet;
 use crate::store::StoredVote;
 use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// The votes that were taken away whose instants a new vote could get: those from now until the furthest that a vote may
-/// be ahead.
+/// The votes taken away whose instants a new vote could get: from now to the furthest that a vote may be ahead.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SpentInstants {
     votes: HashSet<StoredVote>,
-    /// An earlier process has spent instants before this one. Which ones is not known any more.
+    /// An earlier process may have spent any instant before this one. Which ones is not known any more.
     before_start: UnixSeconds,
 }
 
 impl SpentInstants {
-    /// Those of an earlier process.
+    /// The instants that an earlier process may have spent: all before `until`.
     pub(super) fn before_start(until: UnixSeconds) -> Self {
         Self { votes: HashSet::new(), before_start: until }
     }
 
-    /// A vote was taken away.
+    /// Notes a vote that was taken away.
     pub(super) fn note(&mut self, vote: StoredVote) {
         self.votes.insert(vote);
     }
@@ -38,13 +37,13 @@ impl SpentInstants {
         (now..self.before_start).contains(&at)
     }
 
-    /// The second behind the latest of them, for the store's note.
+    /// The second after the latest spent instant, for the store's note.
     #[must_use]
     pub(super) fn until(&self) -> UnixSeconds {
         self.votes.iter().map(|vote| vote.voted_at.plus(1)).fold(self.before_start, UnixSeconds::max)
     }
 
-    /// Forgets what no new vote can get.
+    /// Forgets the instants that no new vote can get.
     pub(super) fn prune(&mut self, now: UnixSeconds) {
         let window = now..=now.plus(VOTE_AHEAD_MAX_S);
         self.votes.retain(|vote| window.contains(&vote.voted_at));

@@ -22,7 +22,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 pub(super) const START: u32 = 1_795_000_000;
 pub(super) const SERVER: ServerId = ServerId(28);
 
-/// What a store holds; kept over restarts of the recorder.
+/// The content of a store, kept over restarts of the recorder.
 #[derive(Clone, Default)]
 pub(super) struct Disk(pub(super) Arc<Mutex<DiskState>>);
 
@@ -31,18 +31,18 @@ pub(super) struct DiskState {
     pub(super) votes: Vec<StoredVote>,
     pub(super) servers: Vec<(ServerId, Token)>,
     pub(super) note: Option<CommitNote>,
-    /// So often it was written anew.
+    /// How often the store was written anew.
     pub(super) renewals: u32,
-    /// So many votes were to be put in order at once.
+    /// Votes that were to be sorted at once, at the last of these.
     pub(super) slice_rows: usize,
     pub(super) is_failing: bool,
-    /// So many of the next commits fail.
+    /// The number of next commits that fail.
     pub(super) commits_failing: u32,
-    /// There is no room to drop more rows than this at once.
+    /// The most rows that there is room to drop at once.
     pub(super) droppable: Option<usize>,
-    /// A sync has failed.
+    /// Whether a sync has failed.
     pub(super) is_void: bool,
-    /// Its file is no longer at its path, until it is opened again.
+    /// Whether the store's file is no longer at its path, until it is opened again.
     pub(super) is_gone: bool,
 }
 
@@ -178,7 +178,7 @@ impl Bench {
         Self { disk, readers, clock, readiness, recorder, _handle: handle }
     }
 
-    /// One step; for how long it wants to be left alone, in milliseconds.
+    /// Makes one step; gives the milliseconds until the next one is due.
     pub(super) fn step(&mut self) -> u64 {
         let call_at_ms = self.recorder.step(Vec::new()).expect("it goes on");
         call_at_ms.saturating_sub(self.clock.now().monotonic_ms)
@@ -199,7 +199,7 @@ impl Bench {
         let count = asked.len();
         self.recorder.step(asked).expect("it goes on");
         let mut told: Vec<Reply> = replies.try_iter().collect();
-        // A server that is listed again takes more than one step where many votes of it are left.
+        // A server that is listed again takes more than one step if many of its votes are left.
         for _ in 0..100 {
             if told.len() == count {
                 break;
@@ -287,7 +287,7 @@ impl Bench {
         rows
     }
 
-    /// As after a kill: what is in the store, on the same clocks.
+    /// A restart as after a kill: with the content of the store, on the same clocks.
     pub(super) fn killed(&self) -> Bench {
         let mut bench = Bench::new(&self.disk, &self.readers);
         bench.step();
@@ -319,7 +319,7 @@ fn a_store_that_cannot_be_opened_is_tried_again_with_growing_pauses() {
     assert!(bench.readiness.is_ready() && bench.readiness.gravest().is_none());
 }
 
-/// No service makes such a store. Served, one of the two servers would be found by no token.
+/// No service makes such a store. If it were served, no token would find one of the two servers.
 #[test]
 fn a_store_in_which_two_servers_have_one_token_is_refused() {
     let (disk, readers) = (Disk::default(), HandReaders::at(START));
@@ -398,7 +398,7 @@ fn fewer_rows_are_dropped_at_once_where_many_find_no_room() {
     }
     bench.step();
     assert!(bench.rows().is_empty() && bench.readiness.gravest().is_none());
-    // Where the fewest find no room, that is said.
+    // If the fewest rows find no room, that is reported.
     assert!(matches!(bench.cast(100), VoteOutcome::Recorded(_)));
     bench.disk.0.lock().droppable = Some(0);
     bench.pass(5_401_000);
@@ -406,7 +406,7 @@ fn fewer_rows_are_dropped_at_once_where_many_find_no_room() {
     assert!(bench.readiness.has(Trouble::StoreFailing));
 }
 
-/// Regression: a failure went on from one of hours before where votes had come all the time, and the store was tried
+/// Regression: under steady votes, a failure continued the pauses of one from hours before, and the store was tried
 /// again after half a minute.
 #[test]
 fn a_failure_after_a_time_that_was_well_is_the_first_one() {
@@ -446,8 +446,8 @@ fn a_server_that_is_listed_again_has_none_of_its_votes_from_its_first_answer_on(
     assert_eq!(reader.join().expect("it ends"), 0, "answers of `false` from votes that had gone");
 }
 
-/// Regression: a sweep went over a part of the table once a round, however long rounds took. Under imports the table held
-/// votes that had expired for minutes, and grew by them.
+/// Regression: a sweep walked one part of the table per round, however long rounds took. During imports the table kept
+/// votes for minutes after they had expired, and grew by them.
 #[test]
 fn a_sweep_makes_up_for_the_time_that_a_round_has_taken() {
     const VOTES: u32 = 200;

@@ -95,7 +95,7 @@ fn a_clock_that_comes_back_in_small_steps_has_come_back() {
 fn after_ten_minutes_the_wall_clock_counts_and_what_it_has_ended_goes() {
     let mut bench = at_work(&HandReaders::at(START));
     bench.set(2 * HOUR_MS);
-    // While that cannot be noted, nothing is forgotten.
+    // While the change cannot be noted, no vote is forgotten.
     bench.disk.0.lock().is_failing = true;
     bench.pass_ten_minutes();
     assert_eq!((bench.rows().len(), bench.gravest()), (10, Some(Trouble::StoreFailing)));
@@ -205,7 +205,7 @@ fn a_boot_whose_clock_is_a_few_minutes_ahead_until_it_is_corrected_revives_nothi
     }
 }
 
-/// Regression: it was refused as `clock_behind`.
+/// Regression: the start was refused as `clock_behind`.
 #[test]
 fn a_restart_during_a_standstill_goes_on_with_it() {
     let readers = HandReaders::at(START);
@@ -262,7 +262,7 @@ fn rows_that_had_ended_before_a_start_do_not_outlive_a_time_that_goes_back() {
     }
 }
 
-/// Regression: the right store was put in place by `mv`, and was not looked at.
+/// Regression: `mv` put the right store in place, and the service did not look at it.
 #[test]
 fn a_start_behind_its_note_sees_that_another_store_is_in_its_place() {
     let readers = HandReaders::at(START);
@@ -334,7 +334,7 @@ fn a_vote_that_brings_its_instant_gets_none_that_was_removed() {
     assert_eq!(second.voted_at, first.voted_at.plus(1));
 }
 
-/// A start knows the latest instant that was spent, not of which pair.
+/// A start knows the latest spent instant, but not its pair.
 #[test]
 fn a_start_gives_no_instant_that_an_earlier_process_has_spent() {
     for is_void in [false, true] {
@@ -359,7 +359,7 @@ fn a_start_gives_no_instant_that_an_earlier_process_has_spent() {
     }
 }
 
-/// Regression: the instant counted as spent, and the next start answered 429 to votes.
+/// Regression: the instant counted as spent, and the next start refused votes with 429.
 #[test]
 fn a_cancellation_that_was_refused_spends_no_instant() {
     let mut bench = at_work(&HandReaders::at(START));

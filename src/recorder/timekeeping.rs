@@ -1,5 +1,5 @@
-//! The recorder keeps the time: it reads the clocks, does what the rule of time (`vote/lines`) says, and notes the lines
-//! in the store. A time that goes back is a change of the store, the table and the clock, in this order.
+//! How the recorder keeps time: it reads the clocks, follows the rule of time (`vote/lines`), and notes the lines in
+//! the store. A time that goes back changes the store, the clock and the table, in this order.
 
 use super::Recorder;
 use super::command::Reply;
@@ -9,10 +9,10 @@ use crate::vote::lines::TimeLines;
 use crate::vote::table::Cooling;
 use crate::vote::time::{Cooldown, UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// The time is noted with each commit, and so often without one, in milliseconds.
+/// The time is noted with each commit, and at least this often, in milliseconds.
 const NOTE_MS: u64 = 60_000;
 
-/// What becomes of the votes where the time goes back.
+/// How votes change when the time goes back.
 #[derive(Clone, Copy)]
 struct GoingBack {
     cooldown: Cooldown,
@@ -25,7 +25,7 @@ impl GoingBack {
         self.cooldown.expires_at(self.to.plus(VOTE_AHEAD_MAX_S))
     }
 
-    /// The vote of an entry as it is afterwards.
+    /// The vote of an entry after the change.
     fn vote(self, entry: Cooling) -> StoredVote {
         let vote = StoredVote::of(entry, self.cooldown);
         if entry.expires_at > self.beyond() { StoredVote { voted_at: self.to, ..vote } } else { vote }
@@ -85,8 +85,8 @@ impl Recorder {
         );
     }
 
-    /// Changes the lines: in the store first. Where the certain line goes back, what it has ended goes before, or it would
-    /// count again.
+    /// Changes the lines, in the store first. Where the certain line goes back, the votes that it has ended are
+    /// forgotten before: they would count again.
     pub(super) fn change_lines(&mut self, lines: TimeLines) -> Result<(), Reply> {
         if lines.certain() < self.lines.certain() {
             self.forget_all_ended()?;
@@ -99,8 +99,8 @@ impl Recorder {
             return Ok(());
         }
         let back = GoingBack { cooldown: self.settings.cooldown, to: lines.now() };
-        // What lies ahead is little where the step was short. Of many votes there is one event more for each that moves:
-        // from a bound on the store is written anew, which takes no more memory for more votes.
+        // After a short step few votes lie ahead, and one commit moves them. Above a bound the store is written anew
+        // instead, which takes no more memory for more votes.
         match self.events_of(back) {
             Some(events) => self.write(&events, lines.note())?,
             None => self.renew(lines.note(), &move |entry| Some(back.vote(entry)))?,
@@ -118,7 +118,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The rows that change where the time goes back, unless they are more than one commit takes.
+    /// The changes of rows where the time goes back, unless they are more than one commit takes.
     fn events_of(&self, back: GoingBack) -> Option<Vec<Event>> {
         let (view, mut events, mut shard) = (self.live.table.view(), Vec::new(), Vec::new());
         for index in 0..self.live.table.shards() {

@@ -1,5 +1,5 @@
-//! The recorder writes to its store: commits, the store as a whole from memory, and the drop of rows that have ended.
-//! Each begins and ends as work that [`crate::readiness`] shows.
+//! How the recorder writes to its store: it commits, writes the whole store anew from memory, and drops ended rows.
+//! [`crate::readiness`] shows each of these as work.
 
 use super::Recorder;
 use super::command::Reply;
@@ -12,11 +12,11 @@ use crate::vote::lines::TimeNote;
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
-/// A full disk may have no room for dropping many rows at once. Then fewer are tried, but at least this many.
+/// The fewest rows that are dropped at once. A full disk may have no room for dropping many.
 const DROP_ROWS_MIN: usize = 64;
 
 impl Recorder {
-    /// Commits `events`, all or nothing. Where they are not durable now, with the reply to all that they carried.
+    /// Commits `events`, all or nothing. The error is the reply to every command of the commit.
     pub(super) fn commit(&mut self, events: Vec<Event>) -> Result<(), Reply> {
         if events.is_empty() {
             return Ok(());
@@ -48,7 +48,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the store anew from memory, with these lines of time: each entry of the table as `vote` has it.
+    /// Writes the store anew from memory, with these lines of time. `vote` gives the vote of each table entry, or
+    /// `None` to leave it out.
     pub(super) fn renew(&mut self, time: TimeNote, vote: &dyn Fn(Cooling) -> Option<StoredVote>) -> Result<(), Reply> {
         let (start, note) = (self.clock.now(), self.note(time));
         let (servers, view, shards) =
@@ -76,16 +77,16 @@ impl Recorder {
         Ok(())
     }
 
-    /// What goes with a commit.
+    /// The note that goes with a commit.
     fn note(&self, time: TimeNote) -> CommitNote {
         CommitNote { time, spent_until: self.spent.until(), settings: self.settings }
     }
 
-    /// A commit that began at `start` went so.
+    /// Notes the outcome of a write that began at `start`.
     fn end_write(&mut self, outcome: Result<(), StoreError>, start: Now) -> Result<(), Reply> {
         self.note_outcome(&outcome, start);
         outcome.map_err(|error| match error {
-            // It failed at its sync or after it: the events may be on the disk.
+            // The commit failed at its sync or after it: the events may be on the disk.
             StoreError::InDoubt(_) => Reply::StoreSilent,
             _ => Reply::StoreUnavailable,
         })?;
@@ -93,8 +94,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Drops rows of cooldowns that have ended by the certain line. On a full disk that may use the room that is kept back,
-    /// and makes room for votes.
+    /// Drops rows of cooldowns that have ended by the certain line. On a full disk this may use the reserve, and makes
+    /// room for votes.
     pub(super) fn drop_ended(&mut self, now: Now) {
         let may_drop = match &self.health {
             StoreHealth::Well { .. } => true,
@@ -106,7 +107,7 @@ impl Recorder {
         }
         let rows_max = self.drop_rows;
         match self.drop_part(rows_max) {
-            // Nothing was written, which is no sign that the store works.
+            // Nothing was written, so this does not prove that the store works.
             Ok(0) => {}
             Ok(_) => {
                 self.drop_retry = None;
@@ -116,8 +117,8 @@ impl Recorder {
                 }
             }
             Err(error) => {
-                // Fewer rows change fewer pages, for which there may be room. So they are tried at the next tick: a pause is
-                // for a disk on which the fewest find none.
+                // Fewer rows change fewer pages, for which there may be room, so they are tried at the next tick. The
+                // recorder pauses only if the fewest rows find no room.
                 let rows_min = DROP_ROWS_MIN.min(self.tuning.part_rows);
                 self.drop_rows = (rows_max / 4).max(rows_min);
                 if rows_max > rows_min && matches!(error, StoreError::Full(_)) {
@@ -130,8 +131,8 @@ impl Recorder {
         }
     }
 
-    /// Forgets all votes that have ended by the certain line, in table and store, before that line goes back: they would
-    /// count again.
+    /// Forgets all votes that have ended by the certain line, in table and store. This precedes a step back of that
+    /// line: the votes would count again.
     pub(super) fn forget_all_ended(&mut self) -> Result<(), Reply> {
         self.live.table.sweep(self.lines.certain(), self.live.table.shards());
         loop {
@@ -144,7 +145,7 @@ impl Recorder {
         }
     }
 
-    /// Drops up to so many of these rows in one commit; how many.
+    /// Drops up to `rows_max` ended rows in one commit; gives their number.
     fn drop_part(&mut self, rows_max: usize) -> Result<usize, StoreError> {
         let (start_ms, first) =
             (self.clock.now().monotonic_ms, self.settings.cooldown.first_live(self.lines.certain()));

@@ -1,5 +1,5 @@
 //! The write side in its two forms: a store of this process alone, or one that nodes share. The
-//! rest of the program does not see which it is.
+//! rest of the program does not see the difference.
 
 use std::sync::Arc;
 
@@ -18,16 +18,16 @@ use crate::vote::table::CooldownView;
 use crate::waiting::WaitingList;
 use crate::watch::WatchBoard;
 
-/// Where votes and servers are kept.
+/// The keeper of votes and servers.
 pub enum StoreChoice {
-    /// By this process alone.
+    /// This process alone.
     Own {
-        /// How it is opened.
+        /// Opens the store.
         open: OpenStore,
-        /// What this start takes as it is.
+        /// The refusals that this start overrides.
         accepts: Accepts,
     },
-    /// By a service that other nodes use as well.
+    /// A service that other nodes use as well.
     #[cfg(feature = "redis")]
     Shared(Box<RedisStore>),
 }
@@ -39,9 +39,9 @@ pub(super) struct Views {
     pub(super) cooldowns: CooldownView,
     pub(super) counters: Arc<RecorderCounters>,
     pub(super) waiting: WaitingList,
-    /// The watchers of what is asked and recorded.
+    /// The watchers of questions and votes.
     pub(super) board: WatchBoard,
-    /// What is told of a store that other nodes use as well.
+    /// The view of a store that other nodes use as well.
     pub(super) shared: Option<Arc<dyn SharedStore>>,
 }
 
@@ -61,15 +61,15 @@ impl Views {
 /// The work of a thread.
 pub(super) type Work = Box<dyn FnOnce() + Send>;
 
-/// Reads the state and marks the service as ready. What it gives is the recorder's work from then on: it ends when
-/// nobody can ask any more.
+/// Reads the state and marks the service as ready. Gives the recorder's work from then on, which ends once no
+/// handle is left.
 pub(super) type Load = Box<dyn FnOnce() -> Result<Work, StoreError> + Send>;
 
 /// The write side, before its threads are started.
 pub(super) struct WriteSide {
-    /// What is viewed of the state.
+    /// The views of the state.
     pub(super) views: Views,
-    /// Where commands go. The recorder ends once this and its clones are dropped.
+    /// Takes commands. The recorder ends once this and its clones are dropped.
     pub(super) handle: RecorderHandle,
     pub(super) load: Load,
     /// The threads that the recorder needs besides its own.

@@ -1,4 +1,4 @@
-//! What the service says of itself in the log, at its start and at its end.
+//! The service's own lines in the log, at its start and at its end.
 
 use super::Config;
 use super::state::Run;

@@ -1,12 +1,12 @@
-//! The composition root: what is opened, bound and started, in which order, and how it stops.
+//! The composition root: it opens, binds and starts the parts in order, and stops them.
 //!
 //! ```text
 //! store → recorder ─┬─ views ─→ public workers 0..N, or the second engine
 //!                   └─ handle → control worker
 //! ```
 //!
-//! In reading order: `run` is the whole, `start` and `stop` its ends. `state` is what these three share, `workers`
-//! what each worker is made of.
+//! In reading order: `run` is the whole, `start` and `stop` its ends. `state` holds the parts that these three share,
+//! `workers` the parts of each worker.
 //!
 //! Listeners answer 503 until the store is read; they stop before the recorder does.
 
@@ -41,7 +41,7 @@ pub use backend::StoreChoice;
 pub use run::run;
 pub use threads::{Events, ThreadKind, events};
 
-/// Everything that `serve` was told, checked.
+/// The options of `serve`, checked.
 pub struct Config {
     /// Public addresses.
     pub listen: Vec<ListenAddress>,
@@ -49,44 +49,44 @@ pub struct Config {
     pub control: ListenAddress,
     /// Permissions of socket files.
     pub listen_mode: u32,
-    /// What runs the public event loops.
+    /// The engine of the public event loops.
     pub engine: Engine,
-    /// Public event loops.
+    /// Number of public event loops.
     pub workers: usize,
-    /// What votes are read by.
+    /// The settings of the store.
     pub settings: Settings,
     /// The control key, which may become known later.
     pub control_key: ControlKey,
     /// Bounds.
     pub limits: Limits,
-    /// How many connections there may be.
+    /// The bounds on connections.
     pub shares: Shares,
     /// Requests that may wait for a vote, over all workers.
     pub waiting_max: usize,
-    /// After the signal to stop, newcomers are still taken for so long, in milliseconds.
+    /// How long newcomers are still taken after the signal to stop, in milliseconds.
     pub drain_delay_ms: u64,
-    /// What is under way after that is given so long, in milliseconds.
+    /// The time for requests under way after that, in milliseconds.
     pub drain_timeout_ms: u64,
-    /// Lines of the log that were dropped, to be told of.
+    /// Lines of the log that were dropped, for the metrics.
     pub log_dropped: Arc<AtomicU64>,
-    /// How the store is called in the log.
+    /// The name of the store in the log.
     pub store: String,
     /// A demonstration's commands, recorded before the service is ready.
     pub seed: Vec<Command>,
-    /// Where the service stands. It writes this, and others watch it.
+    /// The readiness of the service, which writes it. Others watch it.
     pub readiness: Readiness,
-    /// Listening sockets that were there before the process: they stand in for the addresses of
-    /// their role.
+    /// Listening sockets that were there before the process. They replace the addresses of their
+    /// role.
     pub passed: Vec<(Role, OwnedFd)>,
 }
 
-/// What serves the public listeners.
+/// The engine that serves the public listeners.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// The one that is made for it.
+    /// The engine made for this service.
     #[default]
     Native,
-    /// The crate of that name, to compare with; docs/DEPENDENCIES.md lists what it cannot do.
+    /// The crate of that name, to compare with; docs/DEPENDENCIES.md lists its limits.
     #[cfg(feature = "may_minihttp")]
     MayMinihttp,
 }
@@ -111,7 +111,7 @@ impl Engine {
 pub enum Ended {
     /// Everything that was under way is answered.
     Cleanly,
-    /// It was told twice.
+    /// The service was told to stop twice.
     AtOnce,
     /// The recorder did not end in time: the disk hangs, and changes that were under way are in doubt.
     Overdue,

@@ -1,5 +1,5 @@
-//! Tells the service manager where the service stands, in systemd's way: a datagram to the socket that
-//! `NOTIFY_SOCKET` names. Without that variable nothing is told.
+//! Tells the service manager the state of the service, in systemd's way: a datagram to the socket that
+//! `NOTIFY_SOCKET` names. Without that variable, it sends nothing.
 
 use std::env;
 use std::io;
@@ -29,16 +29,16 @@ pub(super) fn tell(state: &str) {
     }
 }
 
-/// The service manager, and what it was told last to be wrong.
+/// The service manager, and the trouble that it was told last.
 #[derive(Default)]
 pub(super) struct Manager(Option<String>);
 
 impl Manager {
-    /// Tells it what is wrong, or that nothing is any more, unless it knows already.
+    /// Tells the manager of a trouble or of its end, unless it knows already.
     pub(super) fn tell(&mut self, readiness: &Readiness) {
         let trouble = readiness.gravest();
         let status = trouble.map(|(trouble, message)| {
-            // A path in it may contain a line end, which would begin another assignment.
+            // A path in the message may contain a line end, which would begin another assignment.
             format!("STATUS=not well ({}): {}", trouble.word(), escaped(&message))
         });
         if status != self.0 {

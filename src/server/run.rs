@@ -8,11 +8,11 @@ use super::threads::{Events, ServerEvent, ThreadKind};
 use super::{Config, Ended, Role, ServerError, banner};
 use crate::net::listen::address::ListenAddress;
 
-/// Runs the service until it is told to stop. `announce` is called for each listener, once it answers from a
-/// loaded state.
+/// Runs the service until it is told to stop. Calls `announce` for each listener, once it answers from a loaded
+/// state.
 ///
 /// # Errors
-/// What kept it from starting or from going on.
+/// The reason why it could not start or go on.
 pub fn run(
     mut config: Config,
     store: StoreChoice,
@@ -29,7 +29,7 @@ pub fn run(
         }
     };
     if run.finish_load(early, announce_once)? == LoadProgress::Stopped {
-        // What was asked is answered; the recorder has taken nothing that could be lost.
+        // All requests are answered; the recorder has taken nothing that could be lost.
         return run.stop_listeners();
     }
     banner::say_ready(&mut run);
@@ -37,7 +37,7 @@ pub fn run(
 }
 
 impl Run {
-    /// Waits for what ends the run, and does that.
+    /// Serves until an event ends the run, and ends it.
     fn serve(mut self) -> Result<Ended, ServerError> {
         loop {
             self.config.readiness.look(self.clock.now().monotonic_ms);

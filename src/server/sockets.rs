@@ -44,12 +44,12 @@ impl Sockets {
         Ok(Self { listening })
     }
 
-    /// Whether a service manager has passed those of a role.
+    /// Whether a service manager has passed the sockets of a role.
     pub(super) fn are_passed(&self, role: Role) -> bool {
         self.listening.iter().any(|one| one.role == role && one.is_passed)
     }
 
-    /// Where they listen.
+    /// The addresses of the sockets.
     pub(super) fn addresses(&self) -> impl Iterator<Item = (&ListenAddress, Role)> {
         self.listening.iter().map(|one| (&one.bound.address, one.role))
     }
@@ -64,7 +64,7 @@ impl Sockets {
         Ok(shares)
     }
 
-    /// Takes the socket files away. To be called when nothing listens any more.
+    /// Removes the socket files. Call it once nothing listens any more.
     pub(super) fn remove_files(&mut self) {
         self.listening.iter_mut().for_each(|one| drop(one.bound.file.take()));
     }

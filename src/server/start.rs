@@ -9,31 +9,31 @@ use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{Role, ServerError, notify};
 use crate::recorder::shared::SharedStore;
 
-/// A client in the field gives up after 5 s: until then it may wait for a store that is being read,
-/// in milliseconds.
+/// The longest wait for the store at the start before clients get 503, in milliseconds: a client in
+/// the field gives up after 5 s.
 const LOAD_PATIENCE_MS: u64 = 3_000;
 
-/// What is in the way of the load is looked for so often, in milliseconds.
+/// The pause between two looks for an obstacle to the load, in milliseconds.
 const HINDERED_POLL_MS: u64 = 20;
 
-/// Where a load stands.
+/// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadProgress {
     Loaded,
     /// The service was told to stop before.
     Stopped,
-    /// It takes longer than it was waited for.
+    /// It takes longer than the main thread has waited.
     UnderWay,
 }
 
 impl Run {
     /// Starts all threads. Listeners first: while the store is read, or cannot be, 503 is a better answer than
-    /// none. Sockets that were passed listen already, so connections that queue there may queue a moment longer: no
-    /// client sees a restart in which the manager keeps the sockets.
+    /// none. Sockets that were passed listen already, so their connections may queue a moment longer. So clients do
+    /// not see a restart in which the manager keeps the sockets.
     pub(super) fn start(&mut self, write_side: WriteSide) -> Result<LoadProgress, ServerError> {
         let WriteSide { handle, load, helpers, .. } = write_side;
         for (kind, work) in helpers {
-            // They end once the recorder has, or with the process.
+            // Helpers end after the recorder, or with the process.
             drop(self.start_thread(kind, work)?);
         }
         self.start_recorder(load)?;
@@ -47,8 +47,8 @@ impl Run {
         if are_passed { Ok(early) } else { self.wait_for_news(false, LOAD_PATIENCE_MS) }
     }
 
-    /// Waits for the rest of the load, and calls `announce` as soon as something is in its way, since
-    /// listeners answer 503 for as long as that lasts, and once it is done.
+    /// Waits for the rest of the load. Calls `announce` once the load is done, and as soon as an obstacle
+    /// comes up: listeners answer 503 for as long as it lasts.
     pub(super) fn finish_load(
         &mut self,
         mut progress: LoadProgress,
@@ -99,7 +99,7 @@ impl Run {
         start_thread(kind, work, self.events.sender.clone())
     }
 
-    /// Waits until the store is read, until a trouble comes up or is settled, or for so long.
+    /// Waits until the store is read, a trouble comes up or is settled, or the patience is over.
     fn wait_for_news(&self, was_hindered: bool, patience_ms: u64) -> Result<LoadProgress, ServerError> {
         let until_ms = self.at_ms(patience_ms);
         loop {

@@ -1,4 +1,4 @@
-//! The parts of a run of the service, and how its main thread learns what happens.
+//! The parts of a run of the service, and the events that its main thread waits for.
 
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -17,7 +17,7 @@ use crate::net::budget::Budget;
 /// The instant that never comes.
 pub(super) const NEVER_MS: u64 = u64::MAX;
 
-/// The main thread looks after what the service manager is told each so many milliseconds.
+/// The longest pause between two reports to the service manager, in milliseconds.
 pub(super) const MANAGER_MS: u64 = 1_000;
 
 /// The running parts.
@@ -79,7 +79,7 @@ impl Run {
         Ok((run, write_side))
     }
 
-    /// Tells the service manager what is wrong, and that the loops turn.
+    /// Tells the service manager of troubles, and that the loops turn.
     pub(super) fn tell_manager(&mut self) {
         self.manager.tell(&self.config.readiness);
         self.watchdog.look(self.clock.now().monotonic_ms, self.public.iter().chain(&self.control));
@@ -90,7 +90,7 @@ impl Run {
         self.clock.now().monotonic_ms.saturating_add(ahead_ms)
     }
 
-    /// The next event; `None` where there is none until that instant.
+    /// The next event; `None` if there is none until that instant.
     pub(super) fn next_event(&self, until_ms: u64) -> Result<Option<ServerEvent>, ServerError> {
         let left_ms = until_ms.saturating_sub(self.clock.now().monotonic_ms);
         // This run has a sender itself, so the end never comes.

@@ -1,4 +1,4 @@
-//! The stop: what is under way is answered, then every thread is waited for.
+//! The stop: the service answers the requests under way, then waits for every thread.
 
 use super::state::{NEVER_MS, Run};
 use super::threads::{Serving, ThreadKind};
@@ -6,23 +6,23 @@ use super::{Config, Ended, Role, ServerError, banner, notify};
 use crate::limits::DRAIN_GRACE_MS;
 use crate::net::mailbox::Letter;
 
-/// The control listener has few clients, and no reason to wait long for them, in milliseconds. Where clients of the
-/// public listeners take all of the time, the control listener begins to drain so long before the end.
+/// The longest drain of the control listener, in milliseconds: its clients are few. If clients of the public
+/// listeners take all of the time, the control listener begins to drain this long before the end.
 const CONTROL_DRAIN_MS: u64 = 2_000;
 
-/// A recorder that writes has a moment for it, in milliseconds, however short the drain is.
+/// The least time for a recorder that writes, in milliseconds, however short the drain is.
 const RECORDER_MS_MIN: u64 = 500;
 
 impl Run {
-    /// Stops in order. Public listeners first: the control one still tells that they are going. The
-    /// recorder last: what was accepted is recorded and answered. A recorder that hangs in the disk is left behind.
+    /// Stops in order. Public listeners first: the control one still tells that they are going. The recorder last:
+    /// accepted changes are recorded and answered. A recorder that hangs in the disk is left behind.
     pub(super) fn stop(mut self) -> Result<Ended, ServerError> {
         notify::tell(notify::STOPPING);
         let end_ms = self.stop_end_ms();
         if self.drain()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
         }
-        // The recorder ends since the control worker has; clients of the public listeners may stay a moment longer.
+        // The recorder ends after the control worker; clients of the public listeners may stay a moment longer.
         let until_ms = end_ms.max(self.at_ms(RECORDER_MS_MIN));
         if self.close_listeners()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
@@ -48,7 +48,7 @@ impl Run {
         self.at_ms(self.config.drain_delay_ms.saturating_add(self.config.drain_timeout_ms))
     }
 
-    /// Answers what is under way, and ends the threads that serve.
+    /// Answers the requests under way, and ends the threads that serve.
     pub(super) fn stop_listeners(&mut self) -> Result<Ended, ServerError> {
         match self.drain()? {
             Ended::AtOnce => Ok(Ended::AtOnce),
@@ -56,7 +56,7 @@ impl Run {
         }
     }
 
-    /// Has all that serve answer what is under way, and waits for the end of the control worker.
+    /// Has all workers answer the requests under way, and waits for the end of the control worker.
     fn drain(&mut self) -> Result<Ended, ServerError> {
         log::info!("stopping: what is under way is answered");
         self.config.readiness.set_stopping();
@@ -72,7 +72,7 @@ impl Run {
             drain(serving, Some(drain_delay_ms), drain_timeout_ms, is_public_held);
         }
         if let Some(control) = self.control.as_ref().filter(|_| is_public_held) {
-            // Its clients may go meanwhile: once the public listeners are closed, newcomers wait for its end.
+            // Its clients may go meanwhile: once the public listeners are closed, their newcomers wait for its end.
             drain(control, None, control_timeout_ms, is_control_held);
         }
         if self.wait_for(ThreadKind::Worker, self.public.len(), control_from_ms)? == Ended::AtOnce {
@@ -81,11 +81,11 @@ impl Run {
         if let Some(control) = &self.control {
             drain(control, Some(0), control_timeout_ms, is_control_held);
         }
-        // It ends by itself in its time, and so do the workers.
+        // The control worker ends by itself in its time, and so do the others.
         self.wait_for(ThreadKind::Control, self.control.iter().len(), NEVER_MS)
     }
 
-    /// Waits for the workers, and takes the socket files away.
+    /// Waits for the workers, and removes the socket files.
     fn close_listeners(&mut self) -> Result<Ended, ServerError> {
         let ended = self.wait_for(ThreadKind::Worker, self.public.len(), NEVER_MS)?;
         if ended != Ended::AtOnce {
@@ -94,11 +94,11 @@ impl Run {
         Ok(ended)
     }
 
-    /// Collects the threads. To be called where all of them have ended, or end by themselves.
+    /// Collects the threads. Call it once all of them have ended, or end by themselves.
     fn join(&mut self) {
         let serving = self.public.drain(..).chain(self.control.take()).map(|serving| serving.thread);
         for thread in serving.chain(self.recorder.take()) {
-            // Its end was reported already, and how.
+            // The thread has reported its end already.
             let _reported = thread.join();
         }
     }

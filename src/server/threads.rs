@@ -1,4 +1,4 @@
-//! The kinds of thread, how those that serve are started, and what they tell the main thread.
+//! The kinds of thread, the start of those that serve, and their messages to the main thread.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -23,7 +23,7 @@ pub enum ThreadKind {
     /// Follows the log of a shared store.
     #[cfg(feature = "redis")]
     Feed,
-    /// Has changes made in a shared store.
+    /// Sends changes to a shared store.
     #[cfg(feature = "redis")]
     Votes,
     /// Takes commands to the recorder of a shared store.
@@ -49,7 +49,7 @@ impl ThreadKind {
     }
 }
 
-/// What the threads and the outside tell the main thread.
+/// A message to the main thread, from a thread or from outside.
 pub(super) enum ServerEvent {
     /// The service is told to stop.
     Stop,
@@ -59,27 +59,27 @@ pub(super) enum ServerEvent {
     Ended(ThreadKind),
 }
 
-/// An event, or how a thread broke.
+/// An event, or the error of a thread.
 type News = Result<ServerEvent, ServerError>;
 
-/// What a run learns from its threads and from outside.
+/// The messages to a run, from its threads and from outside.
 pub struct Events {
     pub(super) sender: Sender<News>,
     pub(super) receiver: Receiver<News>,
 }
 
-/// The events of one run, and what tells it to stop; the second time, to stop at once.
+/// The events of one run, and the function that tells it to stop; the second call, to stop at once.
 pub fn events() -> (impl Fn() + Send, Events) {
     let (sender, receiver) = channel();
     let stopper = sender.clone();
     let stop = move || {
-        // Where nobody hears it, the run is over.
+        // Without a receiver, the run is over.
         let _heard = stopper.send(Ok(ServerEvent::Stop));
     };
     (stop, Events { sender, receiver })
 }
 
-/// A thread that serves, and how it is told something.
+/// A thread that serves, and the way to send it letters.
 pub(super) struct Serving {
     pub(super) tell: Box<dyn Fn(Letter)>,
     pub(super) thread: JoinHandle<()>,

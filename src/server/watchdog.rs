@@ -1,6 +1,6 @@
 //! Shows the service manager that the loops turn (`WatchdogSec=`). The main thread asks each loop by a letter, which the
-//! loop answers in its next turn, and the manager is told once all have answered. The recorder and the disk have no part in
-//! it: a disk that hangs ends no process that answers status requests.
+//! loop answers in its next turn. Once all have answered, it tells the manager. The recorder and the disk have no part:
+//! a disk that hangs ends no process that answers status requests.
 
 use std::{env, process};
 
@@ -8,10 +8,10 @@ use super::notify;
 use super::threads::Serving;
 use crate::net::mailbox::{Letter, TurnMark};
 
-/// The manager is told so many times in the time that it allows, so that one late look ends nothing.
+/// Number of reports within the time that the manager allows: one late report ends nothing.
 const LOOKS: u64 = 4;
 
-/// What the service manager wants to see, and where the loops stand.
+/// The service manager's period, and the state of the loops.
 pub(super) struct Watchdog {
     /// The pause between two looks; `None` where the manager does not watch.
     period_ms: Option<u64>,
@@ -21,7 +21,7 @@ pub(super) struct Watchdog {
 }
 
 impl Watchdog {
-    /// As the service manager wants it of this process.
+    /// The watchdog that the service manager wants of this process.
     pub(super) fn from_environment() -> Self {
         let number = |name| env::var(name).ok()?.parse::<u64>().ok();
         let is_meant = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(process::id()));

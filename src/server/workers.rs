@@ -1,4 +1,4 @@
-//! The workers of a run: what each one is made of.
+//! The workers of a run, and the parts of each.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::recorder::RecorderHandle;
 use crate::vote::settings::Settings;
 
 impl Run {
-    /// Starts what serves the public listeners.
+    /// Starts the engine of the public listeners.
     pub(super) fn start_public(&mut self) -> Result<(), ServerError> {
         match self.config.engine {
             Engine::Native => self.start_workers(),
@@ -73,7 +73,7 @@ impl Run {
         let services = may_minihttp::PublicParts::at((0..workers).map(reader), cooldown);
         for PublicCounters { answers, responses } in services.iter().map(may_minihttp::PublicParts::counters) {
             self.sources.answers.push(answers);
-            // What only an engine can count stays at zero: the second one does not count.
+            // The counters of the engine stay at zero: the second one does not count.
             let (engine, connections_max) = (Arc::default(), shares.connections_max / workers);
             self.sources.workers.push(WorkerSource { role: Role::Public, engine, responses, connections_max });
         }
@@ -88,7 +88,7 @@ impl Run {
         drop(self.sockets.take(Role::Public, 1).map_err(ServerError::Engine)?);
         let (sender, letters) = channel();
         let tell = move |letter| {
-            // A thread that has ended has nothing more to be told.
+            // A thread that has ended needs no more letters.
             let _received = sender.send(letter);
         };
         let thread = start_thread(ThreadKind::Worker, move || may_minihttp::run(&letters), self.events.sender.clone())?;
@@ -103,7 +103,7 @@ impl Run {
             limits,
             connections_max: shares.control_connections_max,
             turned_away_max: shares.turned_away_max,
-            // One answer a turn: a long pipeline of scrapes keeps nobody waiting.
+            // One answer a turn: a long pipeline of scrapes keeps no other client waiting.
             turn_bytes_max: 1,
             extra_slots: shares.turned_away_max / 2,
         };
@@ -130,7 +130,7 @@ impl Run {
         Ok(())
     }
 
-    /// What one more worker is made of. Its counters are in the metrics from now on.
+    /// The parts of one more worker. Its counters are in the metrics from now on.
     fn parts(
         &mut self,
         role: Role,

@@ -1,12 +1,12 @@
-//! What is known of the store's file from outside of it: the number of the last acknowledged commit, and
-//! whether the file may show what the disk does not have.
+//! The marker beside the store's file: the number of the last acknowledged commit, and whether the file may show data
+//! that is not on the disk.
 //!
-//! The number is written after the commit is durable and is not synced: after a power cut it may be
-//! older than the store, never newer. Where it is newer, the store has lost what it had kept.
+//! The number is written after the commit is durable, and is not synced. After a power cut it may be older than the
+//! store, never newer. If it is newer, the store has lost commits.
 //!
-//! After a failed sync the kernel may show what is not on the disk, until the power is cut. That outlives the
-//! process, and a kill leaves no time to note it. So the mark is set before the sync, and taken away once the sync
-//! has succeeded. The mark needs no sync: a power cut ends what it warns of.
+//! After a failed sync the kernel may show data that is not on the disk, until the power is cut. That outlives the
+//! process, and a kill leaves no time to note it. So the mark is set before the sync, and taken away once the sync has
+//! succeeded. The mark needs no sync: a power cut ends the state that it warns of.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,27 +14,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use super::disk::{Disk, DiskFile};
 
-/// The file that the number and the mark are in.
+/// The file of the number and the mark.
 pub const MARKER_FILE: &str = "votes.sequence";
-/// A number and its complement: where they do not fit, the number was half written.
+/// Bytes of a number and its complement. If these do not match, the number was half written.
 const NUMBER_BYTES: usize = 16;
-/// Behind the number, where the mark is set.
+/// The byte behind the number while the mark is set.
 const MARK: u8 = b'?';
 
-/// Where the number is noted, and the mark.
+/// The file of the number and the mark.
 pub(super) struct CommitMarker {
     file: Mutex<Arc<dyn DiskFile>>,
-    /// The number that is in the file, where one is.
+    /// The number in the file, if there is one.
     noted: Mutex<Option<u64>>,
     is_void: AtomicBool,
 }
 
 impl CommitMarker {
-    /// Opens the file, or makes an empty one; with the number, where a whole one was noted. Where the mark is set, the
-    /// store is void.
+    /// Opens the file, or makes an empty one; gives the number too, where a whole one was noted. If the mark is set,
+    /// the store is void.
     ///
     /// # Errors
-    /// What the system says. That the file could not be read says nothing of what was noted.
+    /// The system's error. An unreadable file proves nothing about the number.
     pub(super) fn open(disk: &dyn Disk) -> io::Result<(Arc<Self>, Option<u64>)> {
         let file = disk.open_or_make(MARKER_FILE)?;
         let mut content = [0; NUMBER_BYTES + 1];
@@ -48,11 +48,11 @@ impl CommitMarker {
         Ok((Arc::new(Self { file: Mutex::new(file), noted: Mutex::new(noted), is_void }), noted))
     }
 
-    /// Makes the file again where it is no longer at its path. The number is the one that was noted: a void store may show
-    /// a later commit, which a power cut takes back.
+    /// Makes the file again if it is no longer at its path. It gets the number noted last: a void store may show a
+    /// later commit, which a power cut takes back.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn keep_at_path(&self, disk: &dyn Disk) -> io::Result<()> {
         if !is_at_path(&*self.file(), disk, MARKER_FILE) {
             *self.file.lock().unwrap_or_else(PoisonError::into_inner) = disk.open_or_make(MARKER_FILE)?;
@@ -73,15 +73,15 @@ impl CommitMarker {
         self.say(self.file().write_all_at(&content(number), 0));
     }
 
-    /// Sets the mark. The file of the store may be synced then, and not before.
+    /// Sets the mark. The store's file must not be synced before.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn begin_sync(&self) -> io::Result<()> {
         self.file().write_all_at(&[MARK], NUMBER_BYTES as u64)
     }
 
-    /// The sync has succeeded: takes the mark away, unless the store is void.
+    /// Takes the mark away after a successful sync, unless the store is void.
     pub(super) fn end_sync(&self) {
         if !self.is_void() {
             self.say(self.file().write_all_at(&[0], NUMBER_BYTES as u64));
@@ -93,13 +93,13 @@ impl CommitMarker {
         self.is_void.load(Ordering::Relaxed)
     }
 
-    /// Nothing in the store's file counts: the mark stays set.
+    /// Notes that nothing in the store's file counts: the mark stays set.
     pub(super) fn void(&self) {
         self.is_void.store(true, Ordering::Relaxed);
         self.say(self.begin_sync());
     }
 
-    /// The store was written anew, up to this number.
+    /// Notes that the store was written anew, up to this number.
     pub(super) fn renew(&self, number: u64) {
         self.note(number);
         self.is_void.store(false, Ordering::Relaxed);
@@ -110,8 +110,8 @@ impl CommitMarker {
         Arc::clone(&self.file.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The commit is durable in any case. An old number only hides the loss of older commits, and an old mark has the
-    /// next start write the store anew once too often.
+    /// Only logs a failed write, as the commit is durable in any case. An old number hides at most a loss of commits.
+    /// An old mark makes the next start write the store anew needlessly.
     fn say(&self, noted: io::Result<()>) {
         if let Err(error) = noted {
             log::debug!("{MARKER_FILE} could not be written: {error}");
@@ -119,7 +119,7 @@ impl CommitMarker {
     }
 }
 
-/// The content of the file where this number is noted.
+/// The content of the file for this number.
 fn content(number: u64) -> Vec<u8> {
     [number.to_le_bytes(), (!number).to_le_bytes()].concat()
 }

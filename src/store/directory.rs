@@ -13,7 +13,7 @@ use rustix::process::{Resource, getrlimit};
 
 use super::disk::{Disk, DiskFile, DiskRoom, FileId, FileLook};
 
-/// A program that copies a file writes to it at least so often, unless its own disk or network hangs.
+/// The pause between two looks at a file. A program that copies it writes to it more often, unless its disk or network hangs.
 const LOOKS_APART: Duration = Duration::from_secs(1);
 
 /// A directory of the file system.

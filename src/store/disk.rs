@@ -2,20 +2,19 @@
 //! in for the real one ([`super::directory`]). Knows names, bytes and syncs; nothing of votes.
 //!
 //! What lasts over a power cut:
-//! * The bytes and the length of a file, up to the last [`DiskFile::sync_data`] that succeeded. Of what came
-//!   later any part may last.
+//! * The bytes and the length of a file, up to the last [`DiskFile::sync_data`] that succeeded. Any part of later
+//!   writes may last.
 //! * The names, up to the last [`Disk::sync`] that succeeded. A file that was made or renamed later may be
 //!   found under its old name, its new one, or none.
 //!
-//! A kill of the process loses nothing but the locks. After a failed [`DiskFile::sync_data`] nothing that was
-//! written since the last one that succeeded may be relied on: reads may show it for a while, and a later sync
-//! may succeed without having written it.
+//! A kill of the process loses only the locks. After a failed [`DiskFile::sync_data`], nothing written since the last
+//! successful one is reliable. Reads may show it for a while, and a later sync may succeed without having written it.
 
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which file it is: device and inode. Two files that exist at one time differ.
+/// The identity of a file: device and inode. Two files that exist at one time differ.
 pub type FileId = (u64, u64);
 
 /// A directory of files. Names are relative to it and have no separator.
@@ -23,16 +22,16 @@ pub trait Disk: Send + Sync {
     /// Makes the directory for its owner only, unless it is there.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn make(&self) -> io::Result<()>;
 
     /// Opens the file of this name; makes none.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none, and what the system says.
+    /// [`ErrorKind::NotFound`] where there is none, or the system's error.
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// The same for reading only.
+    /// Opens the file of this name for reading only.
     ///
     /// # Errors
     /// As [`Disk::open`].
@@ -40,130 +39,130 @@ pub trait Disk: Send + Sync {
         self.open(name)
     }
 
-    /// Opens the file of this name. Where there is none it is made, empty and for its owner only.
+    /// Opens the file of this name, or makes an empty one, for its owner only.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn open_or_make(&self, name: &str) -> io::Result<Arc<dyn DiskFile>>;
 
-    /// Which file the name stands for now.
+    /// The identity of the file that has this name now.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] where there is none, and what the system says.
+    /// [`ErrorKind::NotFound`] where there is none, or the system's error.
     fn identity(&self, name: &str) -> io::Result<FileId>;
 
     /// Whether anything has this name, a link that leads nowhere included.
     ///
     /// # Errors
-    /// What the system says where it cannot tell.
+    /// The system's error where it cannot tell.
     fn is_taken(&self, name: &str) -> io::Result<bool>;
 
-    /// Gives the file `from` the name `to`, in one step; what had that name loses it.
+    /// Renames `from` to `to` in one step; a file that had that name loses it.
     ///
     /// # Errors
-    /// What the system says; then nothing has changed.
+    /// The system's error; then nothing has changed.
     fn rename(&self, from: &str, to: &str) -> io::Result<()>;
 
     /// Takes the name away, if a file has it.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn remove(&self, name: &str) -> io::Result<()>;
 
-    /// Makes all names last.
+    /// Makes all names durable.
     ///
     /// # Errors
-    /// What the system says; then none of the changes since the last sync may be relied on.
+    /// The system's error; then none of the changes since the last sync is reliable.
     fn sync(&self) -> io::Result<()>;
 
-    /// How much room there is; `None` where nobody knows.
+    /// The room on the disk; `None` where it is unknown.
     fn room(&self) -> Option<DiskRoom>;
 
-    /// What a person calls the file of this name; without a name, the directory.
+    /// The path of the file of this name, as people know it; without a name, that of the directory.
     fn path(&self, name: &str) -> PathBuf;
 
-    /// Where the name is a link: the directory of the file that it leads to, and that file's name there. To give that name
-    /// to another file leaves the link as it is.
+    /// If the name is a link: the directory of the file that it leads to, and that file's name there. A rename to that
+    /// name leaves the link as it is.
     fn target(&self, _name: &str) -> Option<(Arc<dyn Disk>, String)> {
         None
     }
 }
 
-/// An open file. It stays what it is when its name is taken away or given to another.
+/// An open file. It stays the same file when its name is taken away or given to another.
 pub trait DiskFile: Send + Sync {
-    /// Which file it is.
+    /// The identity of the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn identity(&self) -> io::Result<FileId>;
 
-    /// How it looks from outside. Two looks that differ have a write between them.
+    /// The file's length and time of the last write. Two looks that differ have a write between them.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn look(&self) -> io::Result<FileLook>;
 
-    /// Whether something else is writing to it: looks twice, with a pause between.
+    /// Whether something else is writing to the file: looks twice, with a pause between.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn is_changing(&self) -> io::Result<bool>;
 
-    /// Its length in bytes.
+    /// The file's length in bytes.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn bytes_len(&self) -> io::Result<u64>;
 
-    /// Cuts it to this length, or fills it with zeros up to it.
+    /// Cuts the file to this length, or extends it with zeros.
     ///
     /// # Errors
-    /// What the system says, [`ErrorKind::StorageFull`] and the like among it.
+    /// The system's error, such as [`ErrorKind::StorageFull`].
     fn set_len(&self, bytes: u64) -> io::Result<()>;
 
-    /// Fills `out` with what stands from `offset` on.
+    /// Fills `out` with the bytes from `offset` on.
     ///
     /// # Errors
-    /// [`ErrorKind::UnexpectedEof`] where it ends before, and what the system says.
+    /// [`ErrorKind::UnexpectedEof`] where the file ends before, or the system's error.
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` from `offset` on. After an error a part of it may be there.
+    /// Writes all of `bytes` from `offset` on. After an error, a part of them may be there.
     ///
     /// # Errors
-    /// What the system says, [`ErrorKind::StorageFull`] and the like among it.
+    /// The system's error, such as [`ErrorKind::StorageFull`].
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Makes its bytes and its length last. Says nothing of its name.
+    /// Makes the file's bytes and length durable, but not its name.
     ///
     /// # Errors
-    /// What the system says; then see the head of this file.
+    /// The system's error; then see the head of this file.
     fn sync_data(&self) -> io::Result<()>;
 
-    /// Locks it until it is closed, against every other opening of the same file, in this process too. Gives
-    /// whether it is locked now. A file system without locks locks nothing, and says that it did.
+    /// Locks the file until it is closed, against every other opening of it, also in this process. Gives whether the
+    /// file is locked now. On a file system without locks nothing is locked, and the result is `true`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     fn try_lock(&self) -> io::Result<bool>;
 }
 
-/// How a file looks from outside.
+/// The length of a file and the time of its last write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileLook {
-    /// Its length.
+    /// The file's length, in bytes.
     pub bytes_len: u64,
-    /// When it was written to last, in nanoseconds of some clock.
+    /// The time of the last write, in nanoseconds of some clock.
     pub written_ns: i128,
 }
 
 /// The room on a disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskRoom {
-    /// What fits on the disk in all.
+    /// The size of the disk.
     pub total_bytes: u64,
-    /// What this process may still write, as far as the disk tells.
+    /// Room that this process may still use, as far as the disk tells.
     pub free_bytes: u64,
-    /// The longest that one file may become.
+    /// The largest size of one file.
     pub file_bytes_max: u64,
 }
 

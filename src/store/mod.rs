@@ -1,4 +1,4 @@
-//! What the recorder needs of a store, and nothing of how one does it.
+//! The interface of a store, as the recorder needs it; nothing of how a store works.
 //!
 //! [`embedded`] keeps everything in one file of a data directory; [`memory`] keeps nothing, for
 //! demonstrations. [`disk`] is the one way to files, and [`directory`] the real one.
@@ -25,15 +25,15 @@ mod tables;
 
 pub use tables::SCHEMA;
 
-/// In the data directory of a node: the id of the store that the nodes share.
+/// The file in a node's data directory that has the id of the shared store.
 pub const SHARED_STORE_FILE: &str = "store.id";
 
-/// A vote as it is kept. Both together are its identity.
+/// A vote in the store. Pair and instant together are its identity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StoredVote {
-    /// For which server, and from where.
+    /// The server and the voter's address.
     pub pair: Pair,
-    /// When.
+    /// When the vote was cast.
     pub voted_at: UnixSeconds,
 }
 
@@ -44,14 +44,14 @@ impl StoredVote {
         Self { pair: entry.pair, voted_at: cooldown.voted_at(entry.expires_at) }
     }
 
-    /// The entry in the table that it makes.
+    /// The table entry of this vote.
     #[must_use]
     pub const fn cooling(&self, cooldown: Cooldown) -> Cooling {
         Cooling { pair: self.pair, expires_at: cooldown.expires_at(self.voted_at) }
     }
 }
 
-/// One change of what is kept.
+/// One change of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A vote was recorded.
@@ -67,19 +67,19 @@ pub enum Event {
 /// Why a store could not do what it was asked.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Another process has it open.
+    /// Another process has the store open.
     InUse(String),
-    /// It cannot be read or written now; what is there is whole as far as is known.
+    /// The store cannot be read or written now; its content is whole as far as is known.
     Unavailable(String),
-    /// Its file is no longer at its path: what is written there would be forgotten.
+    /// The store's file is no longer at its path: a restart would forget what is written to it.
     Gone(String),
-    /// There is no room for more; as [`StoreError::Unavailable`] else.
+    /// There is no room for more; otherwise as [`StoreError::Unavailable`].
     Full(String),
-    /// The sync of a commit failed, or what comes after it: it may have been kept. The store is void now.
+    /// A commit failed at its sync or after it, and may have been kept. The store is void now.
     InDoubt(String),
-    /// It is damaged, no store of ours, or of another version.
+    /// The file is damaged, no store of ours, or of another version.
     Unusable(String),
-    /// It was made with other settings than this start has.
+    /// The store was made with other settings than this start has.
     Settings(String),
 }
 
@@ -96,54 +96,54 @@ impl fmt::Display for StoreError {
     }
 }
 
-/// What is written with every commit besides its changes.
+/// The note that every commit writes besides its changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitNote {
     /// The lines of time, and the time shown.
     pub time: TimeNote,
-    /// Votes that were taken away have instants before this one: no later vote of their pairs gets these. 0 for none.
+    /// The instants of votes that were taken away lie before this one: no later vote of their pairs gets them. 0 for none.
     pub spent_until: UnixSeconds,
-    /// What the votes are read by.
+    /// The settings that the votes are read with.
     pub settings: Settings,
 }
 
-/// Is shown votes, one after the other.
+/// Called with one vote after the other.
 pub type VoteVisitor<'v> = dyn FnMut(StoredVote) + 'v;
 
-/// All that a store is to hold.
+/// The whole content of a store.
 pub struct StoreContent<'c> {
     /// The listed servers.
     pub servers: &'c Snapshot,
     /// Visits every vote, in no order. It is called more than once, and visits the same votes each time.
     pub votes: &'c dyn Fn(&mut VoteVisitor<'_>),
-    /// Votes are put in order in slices of about so many, so that the memory for it has a bound.
+    /// Votes are sorted in slices of about this many, which bounds the memory for it.
     pub slice_rows: usize,
 }
 
 /// The room for more in a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RoomLeft {
-    /// None for a commit of a few votes.
+    /// Too little for a commit of a few votes.
     Little,
-    /// Enough for one, and about as much as when [`StoreError::Full`] was told.
+    /// Enough for such a commit, and about as much as at the last [`StoreError::Full`].
     Unchanged,
-    /// More than when [`StoreError::Full`] was told.
+    /// More than at the last [`StoreError::Full`].
     More,
 }
 
 /// Keeps votes and servers over restarts.
 pub trait Store: Send {
-    /// Makes all of `events`, in their order, durable with the `note`, or nothing. What came back without an error
-    /// survives a crash and a power cut.
+    /// Makes all of `events`, in their order, durable with the `note`, or nothing. A commit that returns without an
+    /// error survives a crash and a power cut.
     ///
     /// # Errors
-    /// [`StoreError::InDoubt`]: it may be durable. Any other: nothing is.
+    /// [`StoreError::InDoubt`]: the commit may be durable. Any other: nothing of it is.
     fn commit(&mut self, events: &[Event], note: &CommitNote) -> Result<(), StoreError>;
 
     /// Gives every listed server, then every vote cast at `first` or later.
     ///
     /// # Errors
-    /// [`StoreError::Unusable`] where what is there cannot be believed.
+    /// [`StoreError::Unusable`] where the content cannot be trusted.
     fn replay(&mut self, first: UnixSeconds, visit: &mut dyn FnMut(Event)) -> Result<(), StoreError>;
 
     /// The note of the last commit; `None` where nothing was ever committed.
@@ -158,28 +158,28 @@ pub trait Store: Send {
     /// As [`Store::replay`].
     fn has_vote(&mut self, first: UnixSeconds) -> Result<bool, StoreError>;
 
-    /// Drops up to `rows_max` votes cast before `first`, in one commit; how many were dropped. A store that is void has
-    /// none: it is written anew without them.
+    /// Drops up to `rows_max` votes cast before `first`, in one commit; gives their number. A void store drops none: it
+    /// is written anew without them.
     ///
     /// # Errors
     /// [`StoreError::Unavailable`]: to be tried again later.
     fn drop_before(&mut self, first: UnixSeconds, rows_max: usize, note: &CommitNote) -> Result<usize, StoreError>;
 
-    /// Whether the file is to be written anew before the next commit: a sync has failed, something else wrote to it, or
-    /// an earlier version made it. No commit is taken until [`Store::renew`].
+    /// Whether the file must be written anew before the next commit: a sync has failed, something else wrote to the
+    /// file, or an earlier version made it. The store takes no commit until [`Store::renew`].
     fn is_void(&self) -> bool {
         false
     }
 
-    /// Makes `content` durable, with the `note`, in place of all that was there.
+    /// Makes `content` durable, with the `note`, in place of everything before.
     ///
     /// # Errors
-    /// As with a commit. The store is as void as it was, and this can be tried again.
+    /// As with a commit. The store stays as void as it was, and a retry is allowed.
     fn renew(&mut self, _content: &StoreContent<'_>, _note: &CommitNote) -> Result<(), StoreError> {
         Ok(())
     }
 
-    /// Number of the last commit. It rises over restarts too, and falls only where another store takes the place.
+    /// The number of the last commit. It rises over restarts too, and falls only where another store takes this one's place.
     fn commit_number(&self) -> u64 {
         0
     }
@@ -187,16 +187,15 @@ pub trait Store: Send {
     /// Bytes taken on disk, as far as is known.
     fn size_bytes(&self) -> u64;
 
-    /// The room that there is, as far as the disk tells. Cheap, and not the last word: a quota and a limit on the size of
-    /// files are not seen.
+    /// The free room, as far as the disk tells. Cheap, and not the last word: a quota is not seen.
     fn room(&self) -> RoomLeft {
         RoomLeft::More
     }
 
-    /// What needs looking after besides commits; to be called twice a second.
+    /// Does the upkeep besides commits; to be called twice a second.
     ///
     /// # Errors
-    /// [`StoreError::Gone`]: no change is taken until this is well again.
+    /// [`StoreError::Gone`]: the store takes no change until this succeeds again.
     fn tend(&mut self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -1,8 +1,8 @@
-//! A file that is looked at and not written: what the library writes when it opens it stays in memory.
+//! A view of a file that is only read: what the library writes when it opens the file stays in memory.
 //!
-//! To open a file the library repairs it. Whether that may last is known afterwards only: the file may be half copied, or
-//! another process may be writing it. Pages that are written are kept here, in front of those of the file, and the steps
-//! in their order, so that they can be taken again on the file itself. They are few, however large the file is.
+//! The library repairs a file when it opens it. Only afterwards is it known whether the repair may last: the file may
+//! be half copied, or another process may be writing it. So the view keeps written pages in front of the file's own,
+//! and the steps in their order, to repeat them on the file itself. These pages are few, however large the file is.
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
@@ -25,29 +25,29 @@ pub(super) enum ViewStep {
     Sync,
 }
 
-/// The file under the library, which is read only.
+/// The read-only file under the library.
 #[derive(Clone)]
 pub(super) struct PrivateView {
     file: Arc<dyn DiskFile>,
-    /// How the file was at first.
+    /// The file's look when the view began.
     look: FileLook,
     written: Arc<Mutex<Written>>,
 }
 
 struct Written {
-    /// The file as the library sees it.
+    /// The file's length as the library sees it.
     bytes_len: u64,
-    /// So much of the file itself is seen: what the library has cut off reads as zeros.
+    /// Bytes of the file itself that the library sees: those that it has cut off read as zeros.
     file_bytes: u64,
     pages: BTreeMap<u64, Page>,
     steps: Vec<ViewStep>,
 }
 
 impl PrivateView {
-    /// The file as it is now, of which at most `bytes_max` are seen.
+    /// A view of the file as it is now, of at most `bytes_max`.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn of(file: Arc<dyn DiskFile>, bytes_max: u64) -> io::Result<Self> {
         let look = file.look()?;
         let bytes_len = look.bytes_len.min(bytes_max);
@@ -58,12 +58,12 @@ impl PrivateView {
     /// Whether nothing has written to the file since this view began.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn is_unchanged(&self) -> io::Result<bool> {
         Ok(self.file.look()? == self.look)
     }
 
-    /// What the library has done so far, in its order.
+    /// Takes the library's steps so far, in their order.
     pub(super) fn take_steps(&self) -> Vec<ViewStep> {
         std::mem::take(&mut self.written().steps)
     }
@@ -72,7 +72,7 @@ impl PrivateView {
         self.written.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Reads what the file itself has, and zeros behind it.
+    /// Reads the file's own bytes, and zeros behind them.
     fn read_file(&self, file_bytes: u64, offset: u64, out: &mut [u8]) -> io::Result<()> {
         let there = usize::try_from(file_bytes.saturating_sub(offset)).map_or(out.len(), |bytes| bytes.min(out.len()));
         let (there, behind) = out.split_at_mut(there);
@@ -96,7 +96,7 @@ fn pages(offset: u64, bytes: usize) -> std::ops::Range<u64> {
 fn common(page: u64, offset: u64, bytes: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
     let (begin, end) = (page * PAGE_BYTES, (page + 1) * PAGE_BYTES);
     let (from, to) = (begin.max(offset), end.min(offset + bytes as u64));
-    // Both are parts of what is in memory.
+    // Both ranges are parts of buffers in memory.
     #[expect(clippy::cast_possible_truncation, reason = "within a page, and within the bytes")]
     let part = |of: u64| (from - of) as usize..(to - of) as usize;
     (part(begin), part(offset))

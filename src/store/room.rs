@@ -1,28 +1,28 @@
-//! Room on the disk: how much there is, and how much is kept back.
+//! Room on the disk: how much is free, and how much is in reserve.
 //!
-//! A change is written to new pages before old ones are free, so even dropping votes needs room. On
-//! a full disk there would be none, for ever: a file beside the store keeps some back, and gives it
-//! up while expired votes are dropped. On a full disk the store's own file keeps its length too: its
-//! free pages are for the next votes, and another writer would take any room that it gave back.
+//! The library writes a change to new pages before it frees old ones, so even dropping votes needs room. A full disk
+//! would never have any. So a file beside the store keeps a reserve, and gives it up while expired votes are dropped.
+//! On a full disk the store's own file keeps its length too. Its free pages are for the next votes, and another writer
+//! would take any room that it gave back.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::disk::{Disk, DiskFile, DiskRoom};
 
-/// The file that keeps room back.
+/// The file that holds the reserve.
 const RESERVE_FILE: &str = "votes.reserve";
-/// What is kept back, in bytes. One commit that drops expired votes writes some 400 KB.
+/// The largest reserve, in bytes. One commit that drops expired votes writes some 400 KB.
 const RESERVE_BYTES_MAX: u64 = 1 << 20;
-/// On a small disk it is such a part of it.
+/// On a small disk the reserve is the disk's size divided by this.
 const RESERVE_SHARE: u64 = 16;
-/// It is made again in pieces of so many bytes.
+/// The reserve grows in pieces of this many bytes.
 const PIECE_BYTES: usize = 64 << 10;
-/// And given up in whole blocks, which are of so many bytes nearly everywhere.
+/// The reserve shrinks by whole blocks, which have this many bytes on nearly every file system.
 const BLOCK_BYTES: u64 = 4 << 10;
-/// Where less than so many times the reserve is free, room is scarce.
+/// Room is scarce while less than this many times the reserve is free.
 const SCARCE_RESERVES: u64 = 2;
-/// Where room is scarce, so many times the reserve stay in the store's file for its own votes.
+/// Where room is scarce, the store's file keeps this many times the reserve for its own votes.
 const OWN_RESERVES: u64 = 4;
 
 /// The room on the disk of one data directory.
@@ -32,13 +32,13 @@ pub(super) struct Room {
 }
 
 struct Reserve {
-    /// `None` where it could not be made.
+    /// `None` where the file could not be made.
     file: Option<Arc<dyn DiskFile>>,
     bytes: u64,
 }
 
 impl Room {
-    /// The room of `disk`, with what an earlier process kept back there.
+    /// The room of `disk`, with the reserve that an earlier process left there.
     pub(super) fn new(disk: Arc<dyn Disk>) -> Self {
         let file = disk.open_or_make(RESERVE_FILE).ok();
         let bytes = file.as_ref().and_then(|file| file.bytes_len().ok()).unwrap_or(0);
@@ -52,13 +52,13 @@ impl Room {
         self.disk.room().map_or(u64::MAX, free)
     }
 
-    /// Whether so little is free that the store keeps what it has.
+    /// Whether so little is free that the store's file keeps its length.
     pub(super) fn is_scarce(&self) -> bool {
         self.disk.room().is_some_and(|room| room.free_bytes < SCARCE_RESERVES * wanted(room))
     }
 
-    /// Gives up `bytes`, in whole blocks, of what is kept back; whether there were any. Asks the file: something else may
-    /// have cut it.
+    /// Gives up `bytes` of the reserve, in whole blocks; gives whether there were any. Asks the file for its length
+    /// first: something else may have cut it.
     pub(super) fn give(&self, bytes: u64) -> bool {
         let mut reserve = self.reserve();
         reserve.look();
@@ -70,9 +70,8 @@ impl Room {
         given
     }
 
-    /// Keeps back again what was given up, as far as there is room. What the store's own file has to spare on a
-    /// full disk goes here first: `cut_spare` is to cut so many bytes (the second number) off its end, behind so
-    /// many that it keeps (the first).
+    /// Fills the reserve again, as far as there is room. On a full disk it takes what the store's own file has to spare.
+    /// `cut_spare` cuts bytes (the second number) off its end, if the file keeps spare bytes before them (the first).
     pub(super) fn keep_back(&self, cut_spare: impl Fn(u64, u64) -> bool) {
         let Some(wanted) = self.disk.room().map(wanted) else { return };
         let mut reserve = self.reserve();
@@ -86,7 +85,7 @@ impl Room {
                 return;
             }
         }
-        // Some file systems find out only now that there is no room; then it is less than it seems.
+        // Some file systems find out only now that there is no room; then the reserve is smaller than it seems.
         if reserve.file.as_ref().is_some_and(|file| file.sync_data().is_err()) {
             reserve.bytes = 0;
         }
@@ -109,7 +108,7 @@ impl Reserve {
         }
     }
 
-    /// A piece more. Its bytes differ from each other: some file systems keep no room for zeros.
+    /// Adds a piece. Its bytes differ from each other: some file systems keep no room for zeros.
     fn grow(&mut self, disk: &dyn Disk) -> io::Result<()> {
         if self.file.is_none() {
             self.file = disk.open_or_make(RESERVE_FILE).ok();
@@ -124,9 +123,9 @@ impl Reserve {
             bytes.copy_from_slice(&word.to_le_bytes());
         }
         let written = file.write_all_at(&piece, self.bytes);
-        // What of it has found room stays: on a full disk it comes back bit by bit.
+        // The part that has found room stays: on a full disk the reserve comes back bit by bit.
         let length = file.bytes_len()?;
-        // A device takes everything and grows never.
+        // A device takes every write and never grows.
         let has_grown = length > self.bytes;
         self.bytes = length.max(self.bytes);
         written.and(if has_grown { Ok(()) } else { Err(ErrorKind::Unsupported.into()) })
@@ -140,7 +139,7 @@ mod tests {
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
 
-    /// Regression: where something had cut the file, its room was taken for kept back, and a full disk let no vote end.
+    /// Regression: something had cut the file, the service took the room for reserved, and a full disk let no vote end.
     #[test]
     fn what_is_kept_back_is_what_the_file_says() {
         let folder = tempfile::tempdir().expect("a temporary folder");

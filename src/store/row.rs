@@ -19,13 +19,13 @@ const KEY_BYTES_MAX: usize = HEAD_BYTES + size_of::<u64>();
 /// A key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct RowKey {
-    /// Zeros behind the last byte of the key. Two keys of one head are of one family, and of one length.
+    /// The key, and zeros behind it. Two keys with the same head are of one family, and of one length.
     bytes: [u8; KEY_BYTES_MAX],
     length: u8,
 }
 
 impl RowKey {
-    /// As it stands in the file.
+    /// The key as it stands in the file.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes[..usize::from(self.length)]
@@ -53,7 +53,7 @@ pub fn key(vote: &StoredVote) -> RowKey {
     RowKey { bytes, length }
 }
 
-/// The vote of a key, or `None` where it is none that we wrote.
+/// The vote of a key, or `None` for a key that this service never writes.
 #[must_use]
 pub fn vote(key: &[u8]) -> Option<StoredVote> {
     let (head, address) = key.split_first_chunk::<HEAD_BYTES>()?;
@@ -72,8 +72,8 @@ pub const fn first_at(instant: UnixSeconds) -> [u8; 4] {
     instant.0.to_be_bytes()
 }
 
-/// The rows of `events` in the file's order, each with whether it is there after them. An import's
-/// votes lie all over the file: in order, each page is met once.
+/// The rows of `events` in the file's order, each with whether it exists after them. An import's votes lie all over the
+/// file: in order, the library touches each page once.
 #[must_use]
 pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
     let mut rows: Vec<_> = events
@@ -85,7 +85,7 @@ pub fn last_word_on_each(events: &[Event]) -> Vec<(RowKey, bool)> {
             Event::Server(..) | Event::ServerRemoved(_) => None,
         })
         .collect();
-    // Stable, and from the last event to the first: the first of each key is the last word on it.
+    // The sort is stable and begins from the last event, so the first row of each key is the last word on it.
     rows.sort_by_key(|(key, _)| *key);
     rows.dedup_by_key(|(key, _)| *key);
     rows

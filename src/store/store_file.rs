@@ -1,10 +1,9 @@
-//! The store's file, as the library reads and writes it: locked, observed, and written with the room that is
-//! kept back where the disk is full and the commit makes room.
+//! The store's file under the library. The file is locked and observed. On a full disk, a commit that makes room may
+//! use the reserve.
 //!
-//! The library tells a failed commit from a failed sync no more than by an error number. Whether a
-//! vote may be in the file all the same hangs on which of the two it was, so what goes through to
-//! the file is watched. After a failed sync, and after something else wrote to the file, nothing in it counts:
-//! it is void, and neither read nor written any more.
+//! The library tells a failed commit from a failed sync only by an error number. After a failed sync a vote may be in
+//! the file all the same, so this module watches the writes to the file. After a failed sync, or after something else
+//! wrote to the file, nothing in it counts. The file is void then, and is neither read nor written any more.
 
 use std::cell::Cell;
 use std::fmt::{self, Debug, Formatter};
@@ -21,28 +20,28 @@ use super::disk::{DiskFile, is_disk_full};
 use super::private_view::{PrivateView, ViewStep};
 use super::room::Room;
 
-/// Memory for pages of the file, in bytes. Little: questions are answered from the table, and the system keeps pages too. A
-/// start that writes the store anew has two files open, and takes at most 1.15 times the memory of a run.
+/// Memory for pages of the file, in bytes. Little is enough: the table answers questions, and the system caches pages
+/// too. A start that writes the store anew has two files open, and takes at most 1.15 times the memory of a run.
 pub(super) const CACHE_BYTES: usize = 2 << 20;
 
-/// What the library says of a repair where it undoes the last commit: so much of it is done.
+/// The progress that the library reports while a repair undoes the last commit.
 const UNDOING: Range<f64> = 0.1..0.5;
 
-/// What the library had to do to a file that it opened.
+/// The repair that the library made to a file that it opened.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Repair {
-    /// Nothing: the file was closed in order. Its pages were not looked at.
+    /// None: the file was closed in order. The library did not check its pages.
     None,
-    /// It has read the whole file, and found it sound.
+    /// The library read the whole file, and found it sound.
     Verified,
-    /// It has undone the last commit; the rest is sound.
+    /// The library undid the last commit; the rest is sound.
     Undone,
 }
 
 /// The library's header. Each commit changes it.
 const HEADER_BYTES: usize = 320;
 
-/// The file, of which the library uses the first part.
+/// The store's file. The library uses its first part.
 pub(super) struct StoreFile {
     file: Arc<dyn DiskFile>,
     room: Arc<Room>,
@@ -53,13 +52,13 @@ pub(super) struct StoreFile {
     header: Mutex<Vec<u8>>,
     is_header_written: AtomicBool,
     is_sync_begun: AtomicBool,
-    /// A sync has failed, or something else wrote to the file: it is not touched any more.
+    /// Whether a sync has failed, or something else wrote to the file. A void file is not touched any more.
     is_void: AtomicBool,
-    /// Number of the last error of a read; 0 for none.
+    /// The system's number of the last read error; 0 for none.
     read_error: AtomicI32,
-    /// Whether what is written now may take the room that is kept back.
+    /// Whether the present writes may use the reserve.
     uses_reserve: AtomicBool,
-    /// What stands between the library and the file until it is known that the file may be written.
+    /// The view between the library and the file, until it is known that the file may be written.
     view: Mutex<Option<PrivateView>>,
 }
 
@@ -67,7 +66,7 @@ impl StoreFile {
     /// Locks `file`.
     ///
     /// # Errors
-    /// What the system says; [`DatabaseError::DatabaseAlreadyOpen`] where another process has it.
+    /// The system's error; [`DatabaseError::DatabaseAlreadyOpen`] where another process has the file locked.
     pub(super) fn new(
         file: Arc<dyn DiskFile>,
         room: &Arc<Room>,
@@ -94,29 +93,29 @@ impl StoreFile {
         Ok(Arc::new(file))
     }
 
-    /// Opens the library on it.
+    /// Opens the library on the file.
     ///
     /// # Errors
-    /// What the system or the library says.
+    /// The error of the system or of the library.
     pub(super) fn library(self: &Arc<Self>) -> Result<Database, DatabaseError> {
         Builder::new().set_cache_size(CACHE_BYTES).create_with_backend(StoreBackend(Arc::clone(self)))
     }
 
-    /// Opens the library on the file, and writes nothing to it until [`StoreFile::settle`]. The pages that the library
-    /// writes when it opens a file would last, and name others that do not: where the file is void, a power cut would
-    /// leave neither the last commit nor the one before. The library sees at most `bytes_max` of it.
+    /// Opens the library on the file, and writes nothing to the file until [`StoreFile::settle`]. If the file is void,
+    /// pages that the library writes at opening would last, and name others that do not. A power cut would then leave
+    /// neither the last commit nor the one before. The library sees at most `bytes_max` of the file.
     ///
     /// # Errors
-    /// What the system or the library says.
+    /// The error of the system or of the library.
     pub(super) fn look_at(self: &Arc<Self>, bytes_max: u64) -> Result<(Database, Repair), DatabaseError> {
         let view = PrivateView::of(Arc::clone(&self.file), bytes_max)?;
-        // It may have grown since it was opened.
+        // The file may have grown since it was opened.
         self.used.store(view.len()?, Ordering::Relaxed);
         *self.header() = self.read_header()?;
         *self.view() = Some(view);
         let done = Rc::new(Cell::new(Repair::None));
         let told = Rc::clone(&done);
-        // The library tells how far it is with a repair, and undoes a commit at one place of it.
+        // The library reports the progress of a repair, and undoes a commit at one stage of it.
         let tell = move |session: &mut RepairSession| {
             let now = if UNDOING.contains(&session.progress()) { Repair::Undone } else { Repair::Verified };
             told.set(told.get().max(now));
@@ -127,10 +126,10 @@ impl StoreFile {
         Ok((database, done.get()))
     }
 
-    /// What the library has written when it opened the file is written to the file, which it writes from now on.
+    /// Writes to the file what the library has written at opening. From now on the library writes to the file itself.
     ///
     /// # Errors
-    /// What the system says, with the file not touched any more.
+    /// The system's error; then the file is void.
     pub(super) fn settle(self: &Arc<Self>) -> io::Result<()> {
         let Some(view) = self.view().take() else { return Ok(()) };
         let through = StoreBackend(Arc::clone(self));
@@ -143,24 +142,24 @@ impl StoreFile {
         taken.inspect_err(|_| self.is_void.store(true, Ordering::Relaxed))
     }
 
-    /// Whether nothing is written to it.
+    /// Whether the library's writes stay in memory.
     pub(super) fn is_private(&self) -> bool {
         self.view().is_some()
     }
 
-    /// Whether nothing has written to it since it was looked at.
+    /// Whether nothing has written to the file since it was looked at.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn is_as_looked_at(&self) -> io::Result<bool> {
         let view = self.view().clone();
         view.map_or(Ok(true), |view| view.is_unchanged())
     }
 
-    /// Whether something else is writing to it.
+    /// Whether something else is writing to the file.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(super) fn is_changing(&self) -> io::Result<bool> {
         self.file.is_changing()
     }
@@ -169,7 +168,7 @@ impl StoreFile {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing in it counts: a sync has failed, or something else wrote to it.
+    /// Whether nothing in the file counts: a sync has failed, or something else wrote to the file.
     pub(super) fn is_void(&self) -> bool {
         self.is_void.load(Ordering::Relaxed)
     }
@@ -179,16 +178,16 @@ impl StoreFile {
         self.marker.void();
     }
 
-    /// Why it could not be read, if the system once said so. The library may take that for damage.
+    /// The system's last read error, if any. The library may take it for damage.
     pub(super) fn read_error(&self) -> Option<io::Error> {
         Some(self.read_error.load(Ordering::Relaxed)).filter(|number| *number != 0).map(io::Error::from_raw_os_error)
     }
 
-    /// Whether it is as long as it has to be, and its header is what was written last. Cheap.
+    /// Checks that the file is long enough, and that its header is the last one read or written. Cheap.
     ///
     /// # Errors
-    /// What is the matter, with the file void from then on; and what the system says where it cannot be read,
-    /// which says nothing of it.
+    /// The change of the file, which is void from then on; or the system's error where the file cannot be read, which
+    /// proves nothing.
     pub(super) fn check(&self) -> io::Result<()> {
         let length = self.file.bytes_len()?;
         let changed = |what: String| {
@@ -198,7 +197,7 @@ impl StoreFile {
         if length < self.used() {
             return changed(format!("something else has cut it to {length} bytes"));
         }
-        // What is known of a new file is shorter.
+        // The known header of a new file is shorter.
         if !self.read_header()?.starts_with(&self.header()) {
             return changed("something else has written to it".to_owned());
         }
@@ -216,7 +215,7 @@ impl StoreFile {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Refuses to touch a file in which nothing counts.
+    /// Refuses to touch a void file.
     fn refuse_void(&self) -> io::Result<()> {
         if self.is_void() { Err(io::Error::other("nothing in the file counts any more")) } else { Ok(()) }
     }
@@ -226,37 +225,37 @@ impl StoreFile {
         self.used.load(Ordering::Relaxed)
     }
 
-    /// Its length on the disk, as far as is known.
+    /// The file's length on the disk, as far as is known.
     pub(super) fn bytes_len(&self) -> u64 {
         self.file.bytes_len().unwrap_or(0)
     }
 
-    /// A commit begins. Only one that drops votes may use the room that is kept back.
+    /// Begins a commit. Only a commit that drops votes may use the reserve.
     pub(super) fn begin(&self, drops: bool) {
         self.is_header_written.store(false, Ordering::Relaxed);
         self.is_sync_begun.store(false, Ordering::Relaxed);
         self.uses_reserve.store(drops, Ordering::Relaxed);
     }
 
-    /// It has ended. What follows, opening and closing, may use the room that is kept back.
+    /// Ends a commit. Opening and closing, which may follow, may use the reserve.
     pub(super) fn end(&self) {
         self.uses_reserve.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the commit that failed had come to its sync: it may be in the file.
+    /// Whether the failed commit had come to its sync, so that it may be in the file.
     pub(super) fn is_in_doubt(&self) -> bool {
         self.is_sync_begun.load(Ordering::Relaxed)
     }
 
-    /// Cuts `bytes` off the end, where the library uses neither them nor `kept` before them.
+    /// Cuts `bytes` off the end of the file, if the library uses neither these nor the `kept` bytes before them.
     pub(super) fn cut_spare(&self, kept: u64, bytes: u64) -> bool {
         let Ok(length) = self.file.bytes_len() else { return false };
         let left = length.saturating_sub(bytes);
         left >= self.used() + kept && self.file.set_len(left).is_ok()
     }
 
-    /// Makes it so long for the library. Where room is scarce the file itself keeps its length:
-    /// pages that the library takes again later are written whole before they are read.
+    /// Sets the length that the library sees. Where room is scarce the file itself keeps its length: the library writes
+    /// pages that it takes again whole before it reads them.
     fn set_used(&self, used: u64) -> io::Result<()> {
         let length = self.file.bytes_len()?;
         if used > length || (used < length && !self.room.is_scarce()) {
@@ -266,9 +265,8 @@ impl StoreFile {
         Ok(())
     }
 
-    /// Does `work` that takes `bytes`, and where the disk is full does it again with so much of what is
-    /// kept back, as long as there is any for it. No more at a time, and at once: another writer takes what is
-    /// free.
+    /// Does `work` that takes `bytes`. While the disk is full, gives up that much of the reserve and does the work
+    /// again. No more at a time, and at once: another writer takes any free room.
     fn with_reserve(&self, bytes: usize, work: impl Fn() -> io::Result<()>) -> io::Result<()> {
         let uses_reserve = || self.uses_reserve.load(Ordering::Relaxed);
         loop {
@@ -319,7 +317,7 @@ impl StorageBackend for StoreBackend {
             return view.sync_data();
         }
         self.0.refuse_void()?;
-        // A file that is made longer is synced as well, long before the header names the commit.
+        // The library also syncs after it extends the file, long before the header names the commit.
         if self.0.is_header_written.load(Ordering::Relaxed) {
             self.0.is_sync_begun.store(true, Ordering::Relaxed);
         }
@@ -336,7 +334,7 @@ impl StorageBackend for StoreBackend {
         self.0.refuse_void()?;
         let header = (offset == 0).then(|| &data[..data.len().min(HEADER_BYTES)]);
         if header.is_some() {
-            // What something else did to the file must not hide under the next header.
+            // The next header must not hide what something else did to the file.
             self.0.check()?;
             self.0.is_header_written.store(true, Ordering::Relaxed);
         }

@@ -1,5 +1,5 @@
-//! The tables in the store's file: what a commit writes, and what a start reads. Knows the library's
-//! transactions; not where the file is, nor what becomes of one that fails.
+//! The tables in the store's file: what a commit writes, and what a start reads. This module knows the library's
+//! transactions, but neither where the file is nor what follows a failed transaction.
 
 use std::collections::HashSet;
 
@@ -14,19 +14,19 @@ use crate::vote::lines::TimeNote;
 use crate::vote::settings::Settings;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// The key says everything: see [`row`].
+/// The key holds the whole vote: see [`row`].
 const VOTES: TableDefinition<'static, &'static [u8], ()> = TableDefinition::new("votes");
 const SERVERS: TableDefinition<'static, u32, &str> = TableDefinition::new("servers");
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
 /// The version of the tables.
 pub const SCHEMA: u64 = 4;
-/// The version that 1.0.0 wrote, which is taken over: see [`first_release`].
+/// The version that 1.0.0 wrote, which this version reads too: see [`first_release`].
 pub(super) const SCHEMA_OF_FIRST_RELEASE: u64 = 3;
 const SCHEMA_KEY: &str = "schema";
 /// Number of the last commit.
 const SEQUENCE_KEY: &str = "sequence";
-/// Which process made it: see [`CommitName`].
+/// The process that made the last commit: see [`CommitName`].
 const WRITER_KEY: &str = "writer";
 /// See [`TimeNote`].
 const CERTAIN_KEY: &str = "certain_ms";
@@ -40,17 +40,17 @@ const SPENT_KEY: &str = "spent_until";
 const COOLDOWN_KEY: &str = "cooldown_minutes";
 /// See [`COOLDOWN_KEY`].
 const PREFIX_KEY: &str = "ipv6_prefix";
-/// A sample of one vote in so many divides them into slices.
+/// Votes that are sampled for each slice, to divide all votes into slices.
 const SAMPLES_PER_SLICE: usize = 64;
 
-/// Votes to be dropped: those cast before an instant, and how many at most.
+/// Votes to drop: those cast before an instant, and the most at once.
 pub(super) type Dropped = (UnixSeconds, usize);
 
-/// What a commit is known by.
+/// The identity of a commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CommitName {
     pub(super) sequence: u64,
-    /// Drawn by each process; 0 where an earlier version made the commit.
+    /// A random number of the process; 0 where an earlier version made the commit.
     pub(super) writer: u64,
 }
 
@@ -70,8 +70,8 @@ fn number(meta: &ReadOnlyTable<&'static str, u64>, key: &str) -> Result<Option<u
     Ok(meta.get(key)?.map(|value| value.value()))
 }
 
-/// Makes the tables of a new file and fills them, in one transaction, as if that were this commit. A store in which
-/// nothing was ever committed has no `note`.
+/// Makes and fills the tables of a new file, in one transaction, as if that were this commit. A store without any
+/// commit has no `note`.
 pub(super) fn make(
     database: &Database,
     content: &StoreContent<'_>,
@@ -93,8 +93,8 @@ pub(super) fn make(
     Ok(write.commit()?)
 }
 
-/// Visits the keys of all votes in the file's order, so that each page is met once. Goes through the votes once for each
-/// slice: of many millions the keys would take more memory than the table.
+/// Visits the keys of all votes in the file's order, so that the library touches each page once. Walks the votes once
+/// for each slice: the keys of many millions would take more memory than the table.
 fn in_order<E>(content: &StoreContent<'_>, visit: &mut dyn FnMut(&RowKey) -> Result<(), E>) -> Result<(), E> {
     let samples_per_slice = SAMPLES_PER_SLICE.min(content.slice_rows);
     let each = content.slice_rows / samples_per_slice;
@@ -122,7 +122,7 @@ fn in_order<E>(content: &StoreContent<'_>, visit: &mut dyn FnMut(&RowKey) -> Res
     Ok(())
 }
 
-/// Writes what goes with every commit.
+/// Writes the name and the note of a commit.
 fn note_commit(write: &WriteTransaction, name: CommitName, note: Option<&CommitNote>) -> Result<(), redb::Error> {
     let mut meta = write.open_table(META)?;
     meta.insert(SEQUENCE_KEY, name.sequence)?;
@@ -141,7 +141,7 @@ fn note_commit(write: &WriteTransaction, name: CommitName, note: Option<&CommitN
     Ok(())
 }
 
-/// Gives every server, then every vote cast at `first` or later; whether each row has a meaning.
+/// Gives every server, then every vote cast at `first` or later; returns whether every row is valid.
 pub(super) fn replay(
     database: &Database,
     first: UnixSeconds,
@@ -200,7 +200,7 @@ fn settings(meta: &ReadOnlyTable<&'static str, u64>) -> Result<Option<Settings>,
     Ok(cooldown.zip(prefix).map(|(cooldown, ipv6_prefix)| Settings { cooldown, ipv6_prefix }))
 }
 
-/// Applies `events`, drops the rows that are due, and commits: durable when it returns.
+/// Applies `events`, drops the rows that are due, and commits; gives the number of dropped rows. All of it is durable then.
 pub(super) fn write(
     database: &Database,
     events: &[Event],
@@ -221,7 +221,7 @@ pub(super) fn write(
             }
             slices.done(1);
         }
-        // Most commits are votes alone, and a table that is opened costs even where nothing changes.
+        // Most commits hold only votes, and opening a table costs time even where nothing changes.
         if events.iter().any(|event| !matches!(event, Event::Vote(_) | Event::VoteRemoved(_))) {
             let mut servers = write.open_table(SERVERS)?;
             for event in events {
@@ -246,8 +246,8 @@ pub(super) fn write(
     Ok(rows)
 }
 
-/// The tables as 1.0.0 wrote them. Its start is read once more here, as that version would have read it; the store is
-/// then written anew.
+/// The tables as 1.0.0 wrote them. A start reads them once, as that version would have read them; the store is then
+/// written anew.
 pub(super) mod first_release {
     use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 
@@ -256,13 +256,13 @@ pub(super) mod first_release {
     use crate::vote::lines::TimeNote;
     use crate::vote::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
-    /// The time without a step that might have been a mistake: the certain line.
+    /// The certain line: the time without a step that might have been a mistake.
     const SETTLED_KEY: &str = "settled_ms";
-    /// Steps back of the clock that the rows did not say: votes from beyond the first instant, by more than they may be
-    /// ahead, have the second one. In the order of the steps.
+    /// Backward steps of the clock that the rows do not show, in order. Votes further ahead of the first instant than a
+    /// vote may be have the second one.
     const CUTS: TableDefinition<'static, u32, (u32, u32)> = TableDefinition::new("cuts");
 
-    /// What that version kept of the time. The wall clock was followed at once, so it was where the time shown was.
+    /// The time that 1.0.0 noted. It followed the wall clock at once, so the wall line was the time shown.
     pub(in crate::store) fn note(database: &Database) -> Result<Option<CommitNote>, redb::Error> {
         let meta = database.begin_read()?.open_table(META)?;
         let (shown, settled) = (number(&meta, SHOWN_KEY)?, number(&meta, SETTLED_KEY)?);

@@ -1,4 +1,4 @@
-//! A voter's address, of either family: what votes and questions are about.
+//! A voter's address, of either family, as votes and questions name it.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -12,9 +12,9 @@ const IPV6_CHARS_MAX: usize = "ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255".le
 /// An address as it tells one voter from another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum VoterAddress {
-    /// IPv4, or an IPv6 address that stands for it.
+    /// An IPv4 address, or an IPv6 address that stands for one.
     V4(Ipv4),
-    /// IPv6, for which its network stands.
+    /// An IPv6 address, as its network.
     V6(Ipv6Network),
 }
 
@@ -59,7 +59,7 @@ impl Voter {
     /// Most addresses of one voter (contract).
     pub const ADDRESSES_MAX: usize = 8;
 
-    /// A voter of these addresses; one that is there twice counts once. `None` for no address, or too many.
+    /// A voter of these addresses; a repeated one counts once. `None` for no address, or too many.
     #[must_use]
     pub fn new(addresses: &[VoterAddress]) -> Option<Self> {
         if addresses.len() > Self::ADDRESSES_MAX {

@@ -1,4 +1,4 @@
-//! The decision, and what the status body says of it: the contract's five fields, byte for byte.
+//! The decision, and the status body: the contract's five fields, byte for byte.
 
 use super::address::VoterAddress;
 use super::directory::Snapshot;
@@ -15,40 +15,40 @@ pub enum ServerKey<'a> {
     Id(Result<ServerId, ServerIdError>),
 }
 
-/// What a status request asks.
+/// The question of a status request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question<'a> {
     /// The server asked about.
     pub server: ServerKey<'a>,
-    /// The voter's address, `None` where the text is none.
+    /// The voter's address; `None` where the text is no address.
     pub address: Option<VoterAddress>,
 }
 
-/// What is answered to a status request.
+/// The answer to a status request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// The address may vote now.
     CanVote,
     /// A live recorded cooldown was found: the only answer that says `false`.
     InCooldown {
-        /// From when on it may vote.
+        /// When the address may vote again.
         expires_at: UnixSeconds,
     },
-    /// The server id is no number of the contract's form.
+    /// The server id is no number in the contract's form.
     InvalidServerId,
     /// No such server.
     UnknownServer,
     /// No such token.
     UnknownToken,
-    /// The address is none of the contract's forms.
+    /// The address has none of the contract's forms.
     InvalidIp,
 }
 
-/// The pair that is asked about. Server and token are checked before the address, so that a wrong key is
+/// The pair that the question is about. Server and token are checked before the address, so that a wrong key is
 /// reported as such.
 ///
 /// # Errors
-/// The answer, where there is none.
+/// The answer to a question that names no pair.
 #[inline(always)]
 pub fn asked_pair(question: Question<'_>, servers: &Snapshot) -> Result<Pair, Answer> {
     let server = match question.server {
@@ -61,7 +61,7 @@ pub fn asked_pair(question: Question<'_>, servers: &Snapshot) -> Result<Pair, An
     Ok(Pair { server, address })
 }
 
-/// Decides.
+/// Decides the answer.
 #[inline]
 #[must_use]
 pub fn decide(question: Question<'_>, servers: &Snapshot, cooldowns: &CooldownView, now: UnixSeconds) -> Answer {

@@ -22,7 +22,7 @@ use super::id::{ServerId, Token, is_same_secret};
 pub struct Snapshot {
     /// In order of id, for listings in pages.
     by_id: BTreeMap<ServerId, Token>,
-    /// The same ids, for the question that every request asks.
+    /// The same ids, for the look-up that every request makes.
     known: HashTable<ServerId>,
     hasher: TableHasher,
     by_token: TokenIndex,
@@ -47,15 +47,14 @@ impl Snapshot {
         self.by_id.get(&server)
     }
 
-    /// The server that a token names. The time it takes says nothing of how much was right: the
-    /// token is looked for by a keyed hash of the whole, then compared in constant time.
+    /// The server that a token names. The running time does not reveal how much of a token was right: the look-up is by
+    /// a keyed hash of the whole, then a comparison in constant time.
     #[must_use]
     pub fn find(&self, token: &[u8]) -> Option<ServerId> {
         self.by_token.find(token)
     }
 
-    /// Lists a server, or gives a listed one another token. `false`, and no change, where the
-    /// token is another server's.
+    /// Lists a server, or gives a listed one another token. `false`, and no change, if the token belongs to another server.
     pub fn insert(&mut self, server: ServerId, token: Token) -> bool {
         match self.by_token.find(token.as_str().as_bytes()) {
             Some(holder) if holder != server => return false,
@@ -74,7 +73,7 @@ impl Snapshot {
         true
     }
 
-    /// Removes a server; its token if it was listed.
+    /// Removes a server; gives its token if it was listed.
     pub fn remove(&mut self, server: ServerId) -> Option<Token> {
         let token = self.by_id.remove(&server)?;
         if let Ok(known) = self.known.find_entry(self.hash(server), |known| *known == server) {
@@ -112,7 +111,7 @@ struct TokenEntry {
 
 #[derive(Clone, Default)]
 struct TokenIndex {
-    /// SipHash under a key of this process: hashes cannot be foreseen from outside.
+    /// SipHash under a key of this process: no client can predict the hashes.
     keys: RandomState,
     entries: HashTable<TokenEntry>,
 }
@@ -167,7 +166,7 @@ impl Directory {
         Arc::clone(&self.published.newest.read())
     }
 
-    /// Makes `next` what every later look-up sees.
+    /// Makes `next` the snapshot that every later look-up sees.
     pub fn publish(&mut self, next: Snapshot) {
         *self.published.newest.write() = Arc::new(next);
         self.published.version.fetch_add(1, Ordering::Release);

@@ -1,24 +1,24 @@
-//! How the table and the directory find their entries, under a seed.
+//! The seeded hash by which the table and the directory find their entries.
 
 use std::hash::{BuildHasher, Hasher};
 
 use foldhash::SharedSeed;
 use foldhash::quality::SeedableRandomState;
 
-/// Hashes numbers. Every process has another seed, so that nobody can choose addresses that meet in one bucket; a
-/// simulation gives one, to repeat itself. It is the library's hash of full quality: its quick one spreads neighbours
-/// well under most seeds only.
+/// Hashes numbers. Every process has another seed, so that no client can choose addresses that meet in one bucket. A
+/// simulation gives a seed, to repeat itself. This is the library's hash of full quality: its quick one spreads
+/// neighbours well under most seeds only.
 #[derive(Clone, Debug)]
 pub struct TableHasher(SeedableRandomState);
 
 impl TableHasher {
-    /// A seed that nobody knows.
+    /// A hasher with a random seed.
     #[must_use]
     pub fn random() -> Self {
         Self(SeedableRandomState::random())
     }
 
-    /// This seed.
+    /// A hasher with this seed.
     #[must_use]
     pub fn with_seed(seed: u64) -> Self {
         Self(SeedableRandomState::with_seed(seed, SharedSeed::global_fixed()))

@@ -1,4 +1,4 @@
-//! What a server is called: its numeric id and its API token, with the contract's rules for both.
+//! The names of a server: its numeric id and its API token, with the contract's rules for both.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ pub const TOKEN_CHARS_MAX: usize = 128;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ServerId(pub u32);
 
-/// Why the text of a server id was not taken.
+/// Why the text of a server id was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServerIdError {
     /// Empty, not all digits, or a leading zero.
@@ -36,8 +36,8 @@ impl ServerId {
         number.map(Self).ok_or(ServerIdError::TooLarge)
     }
 
-    /// Reads a server id from the start of `bytes`: as [`ServerId::parse`], and only one that fits.
-    /// Gives the number of its digits too; what follows is the caller's to judge.
+    /// Reads a server id from the start of `bytes`: as [`ServerId::parse`], and only one that fits. Gives the number of
+    /// its digits too; the caller judges the bytes that follow.
     #[must_use]
     #[inline]
     pub fn parse_prefix(bytes: &[u8]) -> Option<(Self, usize)> {
@@ -118,7 +118,7 @@ pub const fn is_token_character(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'+' | b'=')
 }
 
-/// Whether two secrets are the same. The time it takes says only whether they are of one length.
+/// Whether two secrets are the same. The running time reveals only whether they are of one length.
 #[must_use]
 #[inline]
 pub fn is_same_secret(one: &[u8], other: &[u8]) -> bool {

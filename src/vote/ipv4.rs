@@ -1,4 +1,4 @@
-//! A packed IPv4 address, and the one spelling of it that the contract takes.
+//! A packed IPv4 address, and the one spelling of it that the contract accepts.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -8,9 +8,9 @@ use std::net::Ipv4Addr;
 pub struct Ipv4(pub u32);
 
 impl Ipv4 {
-    /// Reads a dotted quad from the start of `bytes`: four decimal parts from 0 to 255 without
-    /// leading zeros (never `inet_aton`'s octal, hexadecimal or short forms). Gives the address
-    /// and the number of bytes that it took; what follows is the caller's to judge.
+    /// Reads a dotted quad from the start of `bytes`: four decimal parts from 0 to 255 without leading zeros (never
+    /// `inet_aton`'s octal, hexadecimal or short forms). Gives the address and the number of bytes read; the caller
+    /// judges the bytes that follow.
     #[must_use]
     #[inline]
     pub fn parse_prefix(bytes: &[u8]) -> Option<(Self, usize)> {

@@ -1,5 +1,5 @@
-//! What an IPv6 address stands for: its network, because a host changes the second half of its address at will
-//! (RFC 8981), or an IPv4 address.
+//! The voter that an IPv6 address stands for: its network, because a host changes the second half of its address at
+//! will (RFC 8981), or an IPv4 address.
 
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -15,20 +15,20 @@ pub struct Ipv6Network(pub u64);
 pub struct Ipv6Prefix(u8);
 
 impl Ipv6Prefix {
-    /// Fewest bits: what a provider is given as a whole.
+    /// Fewest bits: the network that a provider gets as a whole.
     pub const BITS_MIN: u8 = 32;
     /// Most bits: the network of a single household or host.
     pub const BITS_MAX: u8 = 64;
-    /// The prefix where none is given.
+    /// The default prefix.
     pub const USUAL: Self = Self(Self::BITS_MAX);
 
-    /// A prefix of so many bits, or `None` outside 32 to 64.
+    /// A prefix of this many bits, or `None` outside 32 to 64.
     #[must_use]
     pub const fn from_bits(bits: u8) -> Option<Self> {
         if bits >= Self::BITS_MIN && bits <= Self::BITS_MAX { Some(Self(bits)) } else { None }
     }
 
-    /// How many bits it has.
+    /// The number of bits.
     #[must_use]
     pub const fn bits(self) -> u8 {
         self.0
@@ -42,8 +42,8 @@ impl Ipv6Prefix {
 }
 
 impl fmt::Display for Ipv6Network {
-    /// As RFC 5952 spells the network's first address that does not stand for an IPv4 address: what is printed is
-    /// read again as this network.
+    /// Prints the network's first address that stands for no IPv4 address, as RFC 5952 spells it. Reading it gives this
+    /// network again.
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let first = u128::from(self.0) << 64;
         let shown = if ipv4_of(first).is_some() { first | 1 << 32 } else { first };
@@ -55,7 +55,7 @@ impl fmt::Display for Ipv6Network {
 /// (`::ffff:0:0/96`), translated by SIIT (`::ffff:0:0:0/96`), translated by NAT64 (`64:ff9b::/96`).
 const IPV4_PREFIXES: [u128; 3] = [0xFFFF, 0xFFFF_0000, 0x0064_FF9B << 64];
 
-/// The IPv4 address that an IPv6 address stands for, if it does.
+/// The IPv4 address that an IPv6 address stands for, if any.
 #[must_use]
 pub fn ipv4_of(bits: u128) -> Option<Ipv4> {
     IPV4_PREFIXES.contains(&(bits >> 32)).then_some(Ipv4(bits as u32))
@@ -73,7 +73,7 @@ mod tests {
             (0x2001_0db8_0000_0001, "2001:db8:0:1::"),
             (0x0000_0000_0001_0002, "0:0:1:2::"),
             (0xABCD_0EF0_0000_0001, "abcd:ef0:0:1::"),
-            // Its first address would be read as 0.0.0.0 behind NAT64.
+            // The network's first address would be read as 0.0.0.0 behind NAT64.
             (0x0064_FF9B_0000_0000, "64:ff9b::1:0:0"),
             (0x0064_FF9B_0001_0000, "64:ff9b:1::"),
         ] {

@@ -1,27 +1,27 @@
 //! The rule of time (contract, "Time"): two lines of time, the wall line and the certain line, and the time that is
-//! shown. A pure machine: readings of both clocks go in; the time shown, and what has to be durable before it changes,
-//! come out. It reads no clock and writes no store.
+//! shown. A pure state machine: readings of both clocks go in. The time shown comes out, and the change that must be
+//! durable first. It reads no clock and writes no store.
 //!
 //! The service shows the later line, and forgets by the certain line only. So an error of the clock may end a cooldown
 //! early, but loses no vote.
 
 use super::time::{UnixSeconds, VOTE_AHEAD_MAX_S};
 
-/// Within so much of the certain line the wall clock is certain, in microseconds.
+/// The wall clock is certain within this distance of the certain line, in microseconds.
 const NEAR_US: i64 = 60_000_000;
-/// The wall line becomes the certain one after so much time apart, in microseconds.
+/// How long the lines are apart before the wall line becomes the certain one, in microseconds.
 const APART_MAX_US: i64 = 600_000_000;
-/// The time shown stands still for up to so much rather than going back, in microseconds.
+/// The longest standstill of the time shown, in microseconds; to avoid a longer one the time goes back.
 pub const STANDSTILL_MAX_US: i64 = 600_000_000;
-/// A time that stands still for longer than this would keep votes waiting for instants that are not given any more, in
-/// microseconds: these lie less than this ahead.
+/// The bound on how far spent instants lie ahead, in microseconds. A time that stands still for longer than this would
+/// keep votes waiting for instants that are not given any more.
 const SPENT_US: i64 = 1_000_000 * (VOTE_AHEAD_MAX_S as i64 + 1);
 /// A step of the wall clock by more than this is noted at once, in microseconds.
 const STEP_US: i64 = 1_000_000;
 /// A smaller difference between the two clocks is the error of the readings, in microseconds.
 const READING_ERROR_US: i64 = 20_000;
-/// A standstill begins so much later than it is decided, in microseconds: more than a reader is held up between reading a
-/// clock and using what it has read.
+/// The delay between the decision for a standstill and its beginning, in microseconds. No reader is held up for longer
+/// between reading a clock and using the reading.
 const STANDSTILL_AFTER_US: i64 = 100_000;
 
 /// One reading of both clocks.
@@ -33,7 +33,7 @@ pub struct ClockReading {
     pub monotonic_us: i64,
 }
 
-/// What the store keeps of the time, in milliseconds since 1970.
+/// The time as the store keeps it, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeNote {
     /// The certain line.
@@ -77,9 +77,9 @@ impl Shown {
     #[must_use]
     pub fn follow(self, line_us: i64, monotonic_us: i64, standstill_max_us: i64) -> Option<Self> {
         let (now_us, is_still) = (self.at_us(monotonic_us), self.is_still(monotonic_us));
-        // What it has stood still at stays its least: a reader that meets half of a change sees no time that goes back.
+        // The instant of the standstill stays the minimum: a reader that meets half of a change sees no time that goes back.
         let line = Self { still_us: self.still_us, ..Self::running(line_us, monotonic_us) };
-        // A standstill that has begun may last as much longer as it began late.
+        // A standstill begins late, so one that has begun may last that much longer.
         let ahead_max_us = standstill_max_us + if is_still { STANDSTILL_AFTER_US } else { 0 };
         match now_us - line_us {
             ..=0 => Some(line),
@@ -88,7 +88,7 @@ impl Shown {
         }
     }
 
-    /// Where a standstill that begins now, or that has begun, stands: no reader has read a later time.
+    /// The instant at which a standstill stands that begins now or has begun: no reader has read a later time.
     fn stop_us(self, monotonic_us: i64) -> i64 {
         if self.is_still(monotonic_us) { self.still_us } else { self.at_us(monotonic_us) + STANDSTILL_AFTER_US }
     }
@@ -106,7 +106,7 @@ struct Apart {
 /// The two lines and the time shown, at the last reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeLines {
-    /// Its wall clock is the wall line.
+    /// The last reading; its wall clock is the wall line.
     last: ClockReading,
     /// The certain line, in microseconds since 1970.
     certain_us: i64,
@@ -117,7 +117,7 @@ pub struct TimeLines {
     is_step_unnoted: bool,
 }
 
-/// The wall clock is behind what a store has noted, by so many microseconds: one of them is wrong.
+/// The wall clock is this many microseconds behind the time that a store has noted: one of them is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Behind(pub i64);
 
@@ -130,9 +130,9 @@ impl TimeLines {
         Self { last: reading, certain_us: wall_us, shown, apart: None, is_step_unnoted: false }
     }
 
-    /// Goes on from the note of a store; `None` where the store is new. `accepts_clock` makes the wall line certain. Gives
-    /// the lines of afterwards too, as [`TimeLines::read`] does. A time that stands still for long begins at `free_from`, the
-    /// second behind the instants that are not given any more: votes would wait for it until the time runs.
+    /// Continues from the note of a store; `None` where the store is new. `accepts_clock` makes the wall line certain.
+    /// Gives the lines of afterwards too, as [`TimeLines::read`] does. A long standstill begins at `free_from`, the
+    /// second after the instants that are not given any more: otherwise votes would wait until the time runs.
     ///
     /// # Errors
     /// [`Behind`]: the wall clock is more than a minute behind the earlier of the noted lines.
@@ -157,7 +157,7 @@ impl TimeLines {
         let noted_us = us(shown_ms) + if moved_us < -READING_ERROR_US { NEAR_US } else { 0 };
         let later_us = if accepts_clock { wall_us } else { wall_us.max(certain_us) };
         let free_us = i64::from(free_from.0) * 1_000_000;
-        // The note of a time that went back has instants of before.
+        // After the time went back, the note still has instants of before.
         let is_behind_free = noted_us - later_us > SPENT_US && free_us - us(shown_ms) <= SPENT_US;
         let still_us = if is_behind_free { noted_us.max(free_us) } else { noted_us };
         let mut lines = Self {
@@ -177,17 +177,17 @@ impl TimeLines {
         Ok((lines, then))
     }
 
-    /// The certain line that a start comes to: `started` is what [`TimeLines::start`] gave for this note. The line of the note
-    /// where the clock is behind it.
+    /// The certain line of a start, where [`TimeLines::start`] gave `started` for this note. If the clock is behind the
+    /// note, the noted line.
     #[must_use]
     pub fn certain_of_start(note: TimeNote, started: Result<(Self, Option<Self>), Behind>) -> UnixSeconds {
         let noted = UnixSeconds(u32::try_from(note.certain_ms / 1_000).unwrap_or(u32::MAX));
         started.map_or(noted, |(lines, then)| then.unwrap_or(lines).certain())
     }
 
-    /// Takes a reading. Where the wall line becomes certain, or the time shown has to go back, gives the lines of afterwards,
-    /// which have to be durable before they count: until then the lines stay as they are, the time shown does not go back,
-    /// and each reading gives them anew.
+    /// Takes a reading. If the wall line becomes certain, or the time shown must go back, gives the lines of
+    /// afterwards, which must be durable before they count. Until then the lines stay as they are, the time shown does
+    /// not go back, and each reading gives them anew.
     pub fn read(&mut self, reading: ClockReading) -> Option<Self> {
         let monotonic_us = reading.monotonic_us;
         let run_us = monotonic_us - self.last.monotonic_us;
@@ -212,7 +212,7 @@ impl TimeLines {
         self.show()
     }
 
-    /// Shows the later line, as far as that needs no change.
+    /// Shows the later line, as far as that needs no durable change. Gives the lines of such a change.
     fn show(&mut self) -> Option<Self> {
         let ClockReading { wall_us, monotonic_us } = self.last;
         let is_over = |apart: &Apart| monotonic_us - apart.since_us >= APART_MAX_US;
@@ -263,7 +263,7 @@ impl TimeLines {
         seconds(self.shown.at_us(self.last.monotonic_us))
     }
 
-    /// What the store is to keep.
+    /// The note for the store.
     #[must_use]
     pub fn note(&self) -> TimeNote {
         let ms = |us: i64| us.max(0).unsigned_abs() / 1_000;
@@ -280,7 +280,7 @@ impl TimeLines {
         self.is_step_unnoted
     }
 
-    /// The store has noted the lines.
+    /// Marks the lines as noted in the store.
     pub const fn noted(&mut self) {
         self.is_step_unnoted = false;
     }

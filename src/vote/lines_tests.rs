@@ -53,7 +53,7 @@ struct Process {
     table: Votes,
 }
 
-/// The process was killed where it would have gone on.
+/// The process was killed before its next change.
 struct Killed;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -247,7 +247,7 @@ fn run(seed: u64) -> Result<(), String> {
             35..45 => {
                 world.process = None;
                 let is_behind = mode == Mode::Behind && world.off_us != 0;
-                // The pause counts by the clock that is wrong.
+                // The downtime is measured by the clock that is wrong.
                 is_good &= !is_behind;
                 if world.draw.percent(50) && !is_behind {
                     let off_us = world.draw.pick(&[1, 30, 200, 3_000]) * SECOND_US;
@@ -352,7 +352,7 @@ impl Hand {
         Self { lines, reading }
     }
 
-    /// The clocks go on for so many seconds, a reading a second; then the wall clock steps.
+    /// The clocks go on for `pass_s` seconds, with a reading each second; then the wall clock steps by `step_s`.
     fn pass_and_step(&mut self, pass_s: i64, step_s: i64) -> Option<TimeLines> {
         for _ in 0..pass_s {
             self.reading.wall_us += SECOND_US;
@@ -445,7 +445,7 @@ fn a_start_goes_on_from_the_note() {
     let note = TimeNote { certain_ms: ms(10_000), wall_ms: ms(10_000), shown_ms: ms(10_000) };
     let at = |wall_s: i64| ClockReading { wall_us: wall_s * SECOND_US, monotonic_us: 7 };
     let start = |note, wall_s, accepts| TimeLines::start(Some(note), UnixSeconds(0), at(wall_s), accepts);
-    // Off for a minute, and for an hour: the true time is shown at once.
+    // After a minute and after an hour of downtime, the true time is shown at once.
     let (lines, back) = start(note, 10_060, false).expect("not behind");
     assert_eq!(
         (back, lines.is_one(), lines.certain(), lines.now()),
@@ -461,7 +461,7 @@ fn a_start_goes_on_from_the_note() {
     let (lines, back) = start(note, 9_940, false).expect("not too far behind");
     assert_eq!((back, lines.certain(), lines.now()), (None, UnixSeconds(10_000), UnixSeconds(10_060)));
     assert_eq!(start(note, 9_939, false), Err(Behind(NEAR_US + SECOND_US)));
-    // The earlier of the noted lines counts: a restart during a standstill is none behind.
+    // The earlier of the noted lines counts: a clock is not behind after a restart during a standstill.
     let standing = TimeNote { wall_ms: ms(9_500), ..note };
     assert!(start(standing, 9_500, false).is_ok());
     let (lines, back) = start(note, 5_000, true).expect("accepted");
@@ -470,8 +470,8 @@ fn a_start_goes_on_from_the_note() {
     assert_eq!((lines.is_one(), lines.certain(), lines.now()), (false, UnixSeconds(10_000), UnixSeconds(10_060)));
 }
 
-/// Regression: where all instants that a vote might get had been given, a start during a standstill refused votes until its
-/// end.
+/// Regression: if all instants that a vote might get had been given, a start during a standstill refused votes until the
+/// standstill ended.
 #[test]
 fn a_start_during_a_standstill_is_behind_the_instants_that_were_given() {
     let note = TimeNote { certain_ms: 9_500_000, wall_ms: 9_500_000, shown_ms: 10_000_000 };

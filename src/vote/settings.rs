@@ -1,4 +1,5 @@
-//! What a store was made with, and what its votes are read by. A start with other settings is refused.
+//! The settings that a store was made with, and that its votes are read with. A start with other settings is refused
+//! while a vote is live, unless the operator accepts them.
 
 use std::fmt;
 
@@ -10,7 +11,7 @@ use super::time::Cooldown;
 pub struct Settings {
     /// The cooldown's length.
     pub cooldown: Cooldown,
-    /// By how many bits IPv6 voters are told apart.
+    /// The number of bits that tell IPv6 voters apart.
     pub ipv6_prefix: Ipv6Prefix,
 }
 

@@ -1,6 +1,5 @@
-//! The cooldowns of one address family, split into shards with a lock each: a reader waits at most for
-//! one shard's change, and a shard that grows moves only its own part. How a key is packed is the
-//! family's; everything else is written once.
+//! The cooldowns of one address family, split into shards with a lock each. A reader waits at most for one shard's change, and
+//! a shard that grows moves only its own part. Each family packs its keys in its own way; all other code is shared.
 
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry as Slot;
@@ -113,7 +112,7 @@ struct Shard<K> {
 /// The cooldowns of one family.
 pub(super) struct Shards<K> {
     hasher: TableHasher,
-    /// All that there may be: an index needs no check then. Those behind the mask are never used.
+    /// All [`SHARDS`] shards, so that an index needs no check. Those behind the mask are never used.
     shards: Box<[Shard<K>; SHARDS]>,
     mask: usize,
 }
@@ -197,8 +196,8 @@ impl<K: PairKey> Shards<K> {
         }
     }
 
-    /// In a map that is nearly full, entries that were removed use room up, and votes that come and expire would have it made
-    /// twice as large. It is made anew for an eighth more entries than there are.
+    /// Builds a nearly full map anew, for an eighth more entries than there are. Removed entries use up its room, so
+    /// votes that come and expire would otherwise make it twice as large.
     #[cold]
     #[inline(never)]
     fn make_anew(&self, entries: &mut HashTable<Packed<K>>) {
@@ -221,7 +220,7 @@ impl<K: PairKey> Shards<K> {
         }
     }
 
-    /// Takes the `waiting` entries of one shard in; where a voter has one already, the later of the two stays.
+    /// Puts the `waiting` entries of one shard in. If a pair has an entry already, the later of the two stays.
     fn raise(&self, index: usize, waiting: &mut Vec<Packed<K>>) {
         let mut entries = self.shards[index].entries.write();
         for new in waiting.drain(..) {
@@ -260,8 +259,8 @@ impl<K: PairKey> Shards<K> {
         self.used().iter().map(live).sum()
     }
 
-    /// Drops the entries of one shard that are over; how many. The shard is locked for writing only if a read has found
-    /// such entries.
+    /// Drops the entries of one shard that are over; gives their number. Locks the shard for writing only if a read has
+    /// found such entries.
     pub(super) fn sweep(&self, index: usize, is_over: impl Fn(UnixSeconds) -> bool) -> usize {
         let shard = &self.shards[index];
         if !shard.entries.read().iter().any(|entry| is_over(entry.expires_at)) {
@@ -270,7 +269,7 @@ impl<K: PairKey> Shards<K> {
         let mut entries = shard.entries.write();
         let (before, capacity) = (entries.len(), entries.capacity());
         entries.retain(|entry| !is_over(entry.expires_at));
-        // After a peak the memory is given back. Nothing is done where a map half as large had no room for an eighth more.
+        // Gives memory back after a peak, unless a map half as large would have no room for an eighth more.
         if capacity > 64 {
             let capacity = entries.len() + entries.len() / 8;
             entries.shrink_to(capacity, |entry| self.hash(entry.key));
@@ -278,7 +277,7 @@ impl<K: PairKey> Shards<K> {
         before - entries.len()
     }
 
-    /// Has the entries that end after `beyond` end at `ends_at`.
+    /// Makes the entries that end after `beyond` end at `ends_at`.
     pub(super) fn bring_back(&self, beyond: UnixSeconds, ends_at: UnixSeconds) {
         for shard in self.used() {
             for entry in shard.entries.write().iter_mut().filter(|entry| entry.expires_at > beyond) {
@@ -287,10 +286,10 @@ impl<K: PairKey> Shards<K> {
         }
     }
 
-    /// Exchanges contents with `other`, each shard in one moment.
+    /// Exchanges contents with `other`, each shard atomically.
     ///
     /// # Panics
-    /// Where the two find their entries by different hashes: those of `other` would be lost.
+    /// Where the two have different hashers: the entries of `other` would not be found.
     pub(super) fn exchange(&self, other: &Self, probe: K) {
         assert_eq!(self.hash(probe), other.hash(probe), "the table is no shadow of this one");
         for (own, theirs) in self.used().iter().zip(other.used()) {
@@ -299,11 +298,11 @@ impl<K: PairKey> Shards<K> {
     }
 }
 
-/// Entries that wait for one shard before they are put in together.
+/// The most entries that wait for one shard before they are put in together.
 const WAITING_MAX: usize = 64;
 
-/// Entries of one family, sorted by shard and put in one shard after the other: a shard's part stays in the
-/// processor's cache, where single entries in no order would each wait for memory.
+/// Entries of one family, sorted by shard and put in shard by shard. One shard's part stays in the processor's cache;
+/// entries in no order would each wait for memory.
 pub(super) struct ByShard<K>(Vec<Vec<Packed<K>>>);
 
 impl<K: PairKey> ByShard<K> {

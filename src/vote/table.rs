@@ -28,7 +28,7 @@ enum FamilyKey {
 }
 
 impl TableFamilies {
-    /// The one entrance of addresses: an IPv6 network is cut to the prefix.
+    /// The one place where addresses enter: it cuts an IPv6 network to the prefix.
     #[inline(always)]
     const fn key(&self, pair: Pair) -> FamilyKey {
         match pair.address {
@@ -39,7 +39,7 @@ impl TableFamilies {
         }
     }
 
-    /// Only the path of IPv4 is inlined: with both families in it the compiler would inline neither.
+    /// Inlines only the path of IPv4: with both families in it the compiler would inline neither.
     #[inline(always)]
     fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
         match self.key(pair) {
@@ -75,7 +75,7 @@ impl CooldownView {
         }
     }
 
-    /// How many bits of an IPv6 address tell one voter from another.
+    /// The number of bits of an IPv6 address that tell one voter from another.
     #[must_use]
     pub fn prefix(&self) -> Ipv6Prefix {
         self.0.prefix
@@ -99,8 +99,8 @@ impl CooldownView {
         self.len() == 0
     }
 
-    /// Copies what is live at `now` in shard `index` into `into`; `false` past the last shard.
-    /// For listings: each call holds one shard's read lock, and only while it copies.
+    /// Copies the entries of shard `index` that are live at `now` into `into`; `false` past the last shard. For
+    /// listings: each call holds one shard's read lock, and only while it copies.
     pub fn copy_shard(&self, index: usize, now: UnixSeconds, into: &mut Vec<Cooling>) -> bool {
         if index >= self.0.v4.count() {
             return false;
@@ -149,13 +149,13 @@ impl Default for CooldownTable {
 }
 
 impl CooldownTable {
-    /// An empty table that tells IPv6 voters apart by so many bits.
+    /// An empty table that tells IPv6 voters apart by this prefix.
     #[must_use]
     pub fn with_prefix(prefix: Ipv6Prefix) -> Self {
         Self::build(TableHasher::random(), SHARDS, prefix)
     }
 
-    /// An empty table that finds its entries by this hasher, in so many shards of each family.
+    /// An empty table with this hasher and prefix, and this number of shards for each family.
     ///
     /// # Panics
     /// Where `shards` is no power of two up to [`SHARDS`].
@@ -171,7 +171,7 @@ impl CooldownTable {
         CooldownView(Arc::clone(&self.families))
     }
 
-    /// When the cooldown ends or ended that the table holds for a pair.
+    /// When the cooldown that the table holds for a pair ends or ended.
     #[must_use]
     pub fn expires_at(&self, pair: Pair) -> Option<UnixSeconds> {
         self.families.expires_at(pair)
@@ -185,7 +185,7 @@ impl CooldownTable {
         }
     }
 
-    /// Forgets a pair; whether the table held it.
+    /// Forgets a pair; gives whether the table held it.
     pub fn remove(&mut self, pair: Pair) -> bool {
         match self.families.key(pair) {
             FamilyKey::V4(key) => self.families.v4.remove(key),
@@ -193,8 +193,8 @@ impl CooldownTable {
         }
     }
 
-    /// Exchanges contents with `other`, a shadow of this table. Views stay where they are and pay
-    /// nothing: each shard changes hands in one moment, and an answer comes from the one or the other.
+    /// Exchanges contents with `other`, a shadow of this table. Views stay valid and pay nothing: each shard changes
+    /// hands atomically, and an answer comes from the one or the other.
     ///
     /// # Panics
     /// Where `other` is no shadow of this table: its entries would not be found.
@@ -205,7 +205,7 @@ impl CooldownTable {
         families.v6.exchange(&others.v6, Ipv6Key::new(server, Ipv6Network(u64::MAX)));
     }
 
-    /// A way to put in very many entries.
+    /// A loader for very many entries.
     pub fn loader(&mut self) -> Loader<'_> {
         let (v4, v6) = (ByShard::new(&self.families.v4), ByShard::new(&self.families.v6));
         Loader { table: self, v4, v6 }
@@ -223,7 +223,7 @@ impl CooldownTable {
         self.families.v4.count()
     }
 
-    /// Drops the expired entries of the next `shards` shards; how many were dropped.
+    /// Drops the expired entries of the next `shards` shards; gives their number.
     pub fn sweep(&mut self, now: UnixSeconds, shards: usize) -> usize {
         let is_over = |expires_at| expires_at <= now;
         let mut dropped = 0;
@@ -235,7 +235,7 @@ impl CooldownTable {
         dropped
     }
 
-    /// Has the cooldowns that end after `beyond` end at `ends_at`: the time goes back.
+    /// Makes the cooldowns that end after `beyond` end at `ends_at`, as the time goes back.
     pub fn bring_back(&mut self, beyond: UnixSeconds, ends_at: UnixSeconds) {
         self.families.v4.bring_back(beyond, ends_at);
         self.families.v6.bring_back(beyond, ends_at);
@@ -269,7 +269,7 @@ impl Loader<'_> {
 
 #[cfg(test)]
 impl CooldownTable {
-    /// What the entries of each family are kept in.
+    /// The bytes allocated for the entries of each family.
     fn allocated_bytes(&self) -> [usize; 2] {
         [self.families.v4.allocated_bytes(), self.families.v6.allocated_bytes()]
     }

@@ -65,7 +65,7 @@ fn networks_of_one_prefix_are_one_voter_and_the_later_vote_stays() {
 #[test]
 fn memory_goes_back_after_a_peak() {
     let mut table = CooldownTable::default();
-    // A shard keeps what 64 entries take. Of fewer addresses some seeds leave a third of all shards so small.
+    // A shard keeps the memory of 64 entries. With fewer addresses, some seeds leave a third of all shards so small.
     for address in 0..800_000 {
         table.insert(pair(1, address), UnixSeconds(10));
     }
@@ -81,7 +81,7 @@ fn one_shard() -> (Shards<Ipv4Key>, impl Iterator<Item = Ipv4Key>) {
     (Shards::new(TableHasher::with_seed(1), 1), keys)
 }
 
-/// Regression: in a map that was nearly full, removed entries used up the room, and it was made twice as large.
+/// Regression: in a nearly full map, removed entries used up the room, and the map was made twice as large.
 #[test]
 fn memory_does_not_grow_by_votes_that_come_and_expire() {
     let (shards, mut keys) = one_shard();
@@ -106,7 +106,7 @@ fn memory_of_a_peak_that_was_a_little_higher_goes_back() {
     assert_eq!((shards.len(), shards.allocated_bytes()), (390, before));
 }
 
-/// Takes some 20 s without optimisation, so by VOTE_STATUS_TEST_LONG=1 alone.
+/// This takes some 20 s without optimisation, so it runs only with VOTE_STATUS_TEST_LONG=1.
 #[test]
 fn ten_million_of_each_family_take_so_many_bytes_each() {
     const ENTRIES: u32 = 10_000_000;

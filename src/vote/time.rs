@@ -69,7 +69,7 @@ impl UnixSeconds {
         // A leap second is a legal spelling; it is taken as the second that follows.
         let in_range = (1..=12).contains(&month)
             && (1..=31).contains(&day)
-            // The first day of the thirteenth month is that of the next year.
+            // Month 13 stands for January of the next year.
             && days_from_civil(year, month, day) < days_from_civil(year, month + 1, 1)
             && hour <= 23
             && minute <= 59
@@ -99,7 +99,7 @@ pub struct Cooldown {
 impl Cooldown {
     /// Longest cooldown, in minutes.
     pub const MINUTES_MAX: u32 = 10_080;
-    /// The length where none is given.
+    /// The default length.
     pub const USUAL: Self = Self { minutes: 90 };
 
     /// A cooldown of `minutes`, or `None` outside 1 to 10,080.
@@ -120,7 +120,8 @@ impl Cooldown {
         self.minutes * 60
     }
 
-    /// When a vote cast at `voted_at` stops counting: in cooldown before it, able to vote from it on.
+    /// When a vote cast at `voted_at` stops counting: before this instant its pair is in cooldown, from it on the pair
+    /// may vote.
     #[must_use]
     pub const fn expires_at(self, voted_at: UnixSeconds) -> UnixSeconds {
         voted_at.plus(self.seconds())
@@ -138,8 +139,8 @@ impl Cooldown {
         now.plus(1).minus(self.seconds())
     }
 
-    /// Minutes until `expires_at`, rounded up: from 1 to the cooldown's length. A vote may be
-    /// stamped a few seconds ahead of `now` (its sender's clock): that still shows the length.
+    /// Minutes until `expires_at`, rounded up: from 1 to the cooldown's length. A vote may be stamped a few seconds
+    /// ahead of `now` by its sender's clock: the result is still at most the length.
     #[must_use]
     pub const fn minutes_remaining(self, expires_at: UnixSeconds, now: UnixSeconds) -> u32 {
         let minutes = expires_at.0.saturating_sub(now.0).div_ceil(60);

@@ -20,17 +20,17 @@ use crate::vote::table::Pair;
 /// Wakes the owners of these tickets; never waits. One for each thread that serves.
 pub type Bell = Arc<dyn Fn(Vec<u64>) + Send + Sync>;
 
-/// What became of a request that asked to wait.
+/// The outcome of a request that asked to wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WaitOutcome {
-    /// A vote came, and it was told so at once.
+    /// A vote came, and the request was answered at once.
     Told,
-    /// None came for as long as it had asked for.
+    /// No vote came for as long as the request had asked for.
     TimedOut,
-    /// It was answered before that: its client sent nothing more or had disconnected, its server or token was no
-    /// longer listed, its slot was needed, or the service was stopping.
+    /// The request was answered before that. Its client sent nothing more or had disconnected, its server or token was
+    /// no longer listed, its slot was needed, or the service was stopping.
     Ended,
-    /// All slots were taken: it was answered at once.
+    /// All slots were taken: the request was answered at once.
     Refused,
 }
 
@@ -42,14 +42,14 @@ impl WaitOutcome {
 
 #[derive(Default)]
 struct SharedList {
-    /// Requests that wait, or are about to look whether they have to.
+    /// Requests that wait, or are about to look whether they must.
     waiting: AtomicUsize,
     slots: AtomicUsize,
-    /// Slots that were taken so far: each has a number of its own.
+    /// The number of slots taken so far, which numbers each slot.
     taken: AtomicU64,
     outcomes: [AtomicU64; WaitOutcome::ALL.len()],
-    /// By the pair that a request waits for, and by the number of its slot: its ticket and its bell. A request that was
-    /// rung for is not here.
+    /// The ticket and the bell of each request, by the pair that it waits for and the number of its slot. A request
+    /// that was rung for is not here.
     waiters: Mutex<BTreeMap<(Pair, u64), (u64, Bell)>>,
 }
 
@@ -61,13 +61,13 @@ pub struct WaitingList(Arc<SharedList>);
 pub struct WaitingSlot {
     list: WaitingList,
     number: u64,
-    /// For which it was registered last.
+    /// The pair that the slot is registered for.
     pair: Option<Pair>,
     outcome: WaitOutcome,
 }
 
 impl WaitingList {
-    /// From now on so many requests may wait; none may before this is called.
+    /// Sets how many requests may wait from now on; none may before this is called.
     pub fn set_slots(&self, slots: usize) {
         self.0.slots.store(slots, Ordering::Relaxed);
     }
@@ -94,12 +94,12 @@ impl WaitingList {
         Some(WaitingSlot { list: self.clone(), number, pair: None, outcome: WaitOutcome::Ended })
     }
 
-    /// Counts a request that asked to wait; one that has a slot is counted as it leaves.
+    /// Counts a request that asked to wait; a request with a slot is counted as it leaves.
     pub fn count(&self, outcome: WaitOutcome) {
         self.0.outcomes[outcome as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Requests that asked to wait, with that outcome.
+    /// The number of requests that asked to wait and had that outcome.
     #[must_use]
     pub fn counted(&self, outcome: WaitOutcome) -> u64 {
         self.0.outcomes[outcome as usize].load(Ordering::Relaxed)
@@ -112,16 +112,16 @@ impl WaitingList {
         self.ring((pair, 0)..=(pair, u64::MAX), |_| true);
     }
 
-    /// Rings for the requests that wait for these pairs: more has changed than a vote, and their answers may differ.
+    /// Rings for the requests whose pair `is_meant`: more has changed than a vote, and their answers may differ.
     pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
         self.ring(.., is_meant);
     }
 
-    /// Collects under the lock, and rings outside of it. To be called behind the change that is to be told of.
+    /// Collects the tickets under the lock, and rings outside of it. To be called after the change that it tells of.
     #[inline]
     fn ring(&self, among: impl RangeBounds<(Pair, u64)>, is_meant: impl Fn(Pair) -> bool) {
-        // With the fence in `register`: either the look that follows there sees the change, or this one sees that a
-        // request waits.
+        // Pairs with the fence in `register`: either the look that follows there sees the change, or the load here sees
+        // that a request waits.
         fence(Ordering::SeqCst);
         if self.waiting() == 0 {
             return;
@@ -142,8 +142,8 @@ impl WaitingList {
 }
 
 impl WaitingSlot {
-    /// Has the bell rung with `ticket`, once, for the next vote for `pair`. The table has to be looked at after
-    /// this: a vote that is shown from now on rings.
+    /// Makes the next vote for `pair` ring the bell once, with `ticket`. The caller must look at the table after this:
+    /// a vote that is shown from now on rings.
     pub fn register(&mut self, pair: Pair, bell: &Bell, ticket: u64) {
         self.unregister();
         self.pair = Some(pair);
@@ -158,14 +158,14 @@ impl WaitingSlot {
         }
     }
 
-    /// Gives the slot up. One that is dropped without this has [`WaitOutcome::Ended`].
+    /// Gives the slot up. A slot that is dropped without this has [`WaitOutcome::Ended`].
     pub fn leave(mut self, outcome: WaitOutcome) {
         self.outcome = outcome;
     }
 }
 
 impl Drop for WaitingSlot {
-    // Few requests wait: the others meet no more of this than a comparison.
+    // Few requests wait: for the others, this costs no more than a comparison.
     #[cold]
     fn drop(&mut self) {
         self.unregister();

@@ -1,4 +1,4 @@
-//! The waiting requests against a list, and beside a voter on another thread.
+//! The waiting requests compared with a plain list, and beside a voter on another thread.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -41,7 +41,7 @@ fn enter(list: &WaitingList, address: u32, bell: &Bell, ticket: u64) -> Option<W
     Some(slot)
 }
 
-/// Regression: a slot was in no count where its connection broke before the answer.
+/// Regression: no count had a slot whose connection broke before the answer.
 #[test]
 fn each_place_is_counted_once() {
     let list = list(2);
@@ -93,8 +93,8 @@ proptest! {
     }
 }
 
-/// A question and a vote on two threads: the question has been told, or a letter is on its way. The table here is a flag
-/// that gives memory no order.
+/// A question and a vote on two threads: the question is told, or a letter is on its way. The table here is a flag that
+/// gives memory no order.
 #[test]
 fn no_order_of_memory_loses_a_vote() {
     const ROUNDS: usize = 2_000;

@@ -1,12 +1,12 @@
-//! What was seen as a line of JSON. Nothing in it needs an escape: words, numbers, instants, addresses,
-//! and characters that a token may have.
+//! Events as lines of JSON. Nothing in a line needs an escape: words, numbers, instants, addresses, and characters that
+//! a token may have.
 
 use std::fmt::{Display, Formatter, Result};
 
 use super::{Attempt, HeldCooldown, Seen, WatchedQuestion};
 use crate::vote::table::Pair;
 
-/// All but the instant, which comes first.
+/// The event's line, all but the instant, which comes first.
 impl Display for Seen {
     fn fmt(&self, out: &mut Formatter<'_>) -> Result {
         let kind = match self {
@@ -70,7 +70,7 @@ fn named(
     text("ip", address, out)
 }
 
-/// What is not known is not there.
+/// Adds a text field; an unknown value is left out.
 fn text(name: &str, value: Option<impl Display>, out: &mut Formatter<'_>) -> Result {
     value.map_or(Ok(()), |value| write!(out, r#","{name}":"{value}""#))
 }

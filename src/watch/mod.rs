@@ -1,9 +1,9 @@
-//! Live sight of what is asked and recorded: what can be seen, what each watcher watches for, and the lines
-//! that wait for each. Knows no socket, and of a token never more than how one that no server has begins.
+//! Live sight of questions and changes: the events, what each watcher watches for, and the lines that wait for each.
+//! This module knows no socket, and of a token only how it begins, if no server has it.
 //!
-//! Most of the time nobody watches. A thread that could see something then reads one number a turn,
-//! and nothing is kept. Where somebody does, what fits no watcher is not kept either. A watcher that does not take
-//! its lines has a bound on what waits for it: what is beyond is counted, and told once there is room.
+//! Most of the time there are no watchers. A thread that could see an event then reads one number a turn, and nothing
+//! is kept. With watchers, an event that fits none of them is not kept either. If a watcher does not take its lines,
+//! their number is bounded: further lines are counted, and the watcher is told once there is room.
 
 mod line;
 mod sample;
@@ -23,23 +23,23 @@ use crate::vote::id::{ServerId, is_token_character};
 use crate::vote::table::Pair;
 use crate::vote::time::UnixSeconds;
 
-/// Watchers at a time: what is seen is compared with what each of them watches for.
+/// The most watchers at a time: each event is compared with what each of them watches for.
 pub const WATCHERS_MAX: usize = 8;
-/// How many bytes of lines may wait for one watcher: some hundred lines.
+/// The most bytes of lines that wait for one watcher: some hundred lines.
 pub const WAITING_BYTES_MAX: usize = 64 * 1024;
-/// A watcher is sent a line at least this often, in milliseconds: to one that has gone without a word the sending
-/// fails, and its seat is free again.
+/// The longest time without a line to a watcher, in milliseconds. If a watcher has gone without a word, sending the
+/// line fails and frees its seat.
 pub const ALIVE_MS: u64 = 15_000;
-/// How often what was seen is told, in milliseconds: at once for a reader, and seldom enough
-/// that a busy service spends next to nothing on it.
+/// The pause between two deliveries to watchers, in milliseconds: at once for a human reader, and seldom enough to cost
+/// a busy service next to nothing.
 pub const PACE_MS: u64 = 50;
 
-/// What can be seen.
+/// An event that a watcher can see.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Seen {
     /// A question was answered.
     Question {
-        /// What was asked.
+        /// The question.
         asked: WatchedQuestion,
         /// The answer in a word.
         answer: &'static str,
@@ -50,20 +50,20 @@ pub enum Seen {
     },
     /// A vote was recorded.
     Vote {
-        /// For which server, from where.
+        /// The server and the voter's address.
         pair: Pair,
-        /// When it was given.
+        /// When the vote was cast.
         voted_at: UnixSeconds,
-        /// End of its cooldown.
+        /// When its cooldown ends.
         expires_at: UnixSeconds,
     },
     /// A vote was reported and not recorded.
     Attempt(Attempt),
     /// A live vote gave way to a later one of the caller's records.
     Replacement {
-        /// Of which server, from where.
+        /// The server and the voter's address.
         pair: Pair,
-        /// When the vote was given that counts no longer.
+        /// When the replaced vote was cast.
         voted_at: UnixSeconds,
         /// When its cooldown would have ended.
         expires_at: UnixSeconds,
@@ -78,49 +78,49 @@ pub enum Seen {
     Removal(ServerId),
 }
 
-/// What a question was about, as far as it was understood. The default is a path that is no question.
+/// The content of a question, as far as it was understood. The default is a path that is no question.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WatchedQuestion {
     /// `id` or `token`.
     pub variant: Option<&'static str>,
-    /// The server: the one that the token names, or the number that was said, listed or not.
+    /// The server that the token names, or the number that was given, listed or not.
     pub server: Option<ServerId>,
-    /// How a token begins that no server has.
+    /// The first characters of a token that no server has.
     pub token_begins: Option<String>,
     /// The address asked about.
     pub address: Option<VoterAddress>,
 }
 
-/// A vote that was not recorded, for one of its addresses. The default is one of which nothing could be read.
+/// A vote that was not recorded, for one of its addresses. The default is a vote that could not be read at all.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempt {
-    /// The server: the one that the token names, or the number that was said, listed or not.
+    /// The server that the token names, or the number that was given, listed or not.
     pub server: Option<ServerId>,
-    /// How a token begins that no server has.
+    /// The first characters of a token that no server has.
     pub token_begins: Option<String>,
     /// The voter's address.
     pub address: Option<VoterAddress>,
-    /// When the vote was given, where the caller said that.
+    /// When the vote was cast, if the caller said so.
     pub voted_at: Option<UnixSeconds>,
-    /// Why it was not recorded, in a word.
+    /// Why the vote was not recorded, in a word.
     pub outcome: &'static str,
-    /// The cooldown that refused it.
+    /// The cooldown that refused the vote.
     pub held: Option<HeldCooldown>,
 }
 
 /// A cooldown that refuses a vote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeldCooldown {
-    /// The address in cooldown: of several that a vote names, the one that is so for longest.
+    /// The address in cooldown. Of several in one vote, the one whose cooldown ends last.
     pub of: VoterAddress,
-    /// When its vote was given.
+    /// When its vote was cast.
     pub since: UnixSeconds,
-    /// When it ends.
+    /// When the cooldown ends.
     pub until: UnixSeconds,
 }
 
-/// The first characters of a token that `servers` do not have, to know it again by: four at most, half of it at most.
-/// Nothing of it where so few characters are a token themselves.
+/// The first characters of a token that `servers` do not have, to recognise it: four at most, and half of it at most.
+/// `None` where such a beginning is itself a token of a server.
 #[must_use]
 pub fn token_beginning(token: &[u8], servers: &Snapshot) -> Option<String> {
     let legal = token.iter().take_while(|byte| is_token_character(**byte)).count();
@@ -129,19 +129,19 @@ pub fn token_beginning(token: &[u8], servers: &Snapshot) -> Option<String> {
     (!shown.is_empty() && !is_token).then(|| String::from_utf8_lossy(shown).into_owned())
 }
 
-/// What somebody watches for; by default everything.
+/// The events that a watcher watches for; by default all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WatchFilter {
-    /// Only what is about this server.
+    /// Only events about this server.
     pub server: Option<ServerId>,
-    /// Only what is about this address.
+    /// Only events about this address.
     pub address: Option<VoterAddress>,
     /// Only questions and votes that name no listed server.
     pub is_unknown_only: bool,
 }
 
 impl WatchFilter {
-    /// Whether that is watched for.
+    /// Whether the watcher watches for this event.
     #[must_use]
     pub fn fits(&self, seen: &Seen) -> bool {
         let (server, address) = match seen {
@@ -169,7 +169,7 @@ impl Seen {
     }
 }
 
-/// The watchers, and what was seen for them. Cheap to clone.
+/// The watchers, and the lines that wait for them. Cheap to clone.
 #[derive(Clone, Debug, Default)]
 pub struct WatchBoard(Arc<BoardState>);
 
@@ -183,35 +183,36 @@ struct BoardState {
     sample: Mutex<QuestionSample>,
 }
 
-/// What waits for one watcher.
+/// A watcher, and the lines that wait for it.
 #[derive(Debug)]
 struct Seat {
     filter: WatchFilter,
     /// Names the watcher's connection.
     ticket: u64,
-    /// At most [`WAITING_BYTES_MAX`], and a line that says how many were dropped.
+    /// The waiting lines: at most [`WAITING_BYTES_MAX`], and one that says how many were dropped.
     lines: String,
-    /// Lines that did not fit since the last that did.
+    /// Lines that were dropped since the last one that fitted.
     dropped: u64,
     /// When the watcher was last sent something.
     told_at_ms: u64,
-    /// The watcher was woken, and has not taken its lines since.
+    /// Whether the watcher was woken, and has not taken its lines since.
     is_woken: bool,
 }
 
 impl Seat {
-    /// Where lines were dropped, puts one in their place that says how many.
+    /// If lines were dropped, adds a line that says how many.
     fn tell_dropped(&mut self) {
         let dropped = std::mem::take(&mut self.dropped);
         if dropped > 0 {
-            // A String takes whatever is written to it.
+            // Writing to a `String` never fails.
             let _written = writeln!(self.lines, r#"{{"kind":"dropped","lines":{dropped}}}"#);
         }
     }
 }
 
 impl WatchBoard {
-    /// A seat for one more watcher, whose connection has this ticket, until it is dropped; `None` where all are taken.
+    /// A seat for one more watcher, whose connection has this ticket; `None` where all are taken. The seat is free
+    /// again once it is dropped.
     #[must_use]
     pub fn sit(&self, filter: WatchFilter, ticket: u64, now_ms: u64) -> Option<WatchSeat> {
         let mut seats = self.0.seats.lock();
@@ -222,13 +223,13 @@ impl WatchBoard {
         Some(WatchSeat { board: self.clone(), index })
     }
 
-    /// For one more thread that sees something.
+    /// A post for one more thread that notes events.
     #[must_use]
     pub fn post(&self) -> WatchPost {
         WatchPost { board: self.clone(), ..WatchPost::default() }
     }
 
-    /// The tickets of the watchers to wake: something waits for them, or they were sent nothing for [`ALIVE_MS`].
+    /// The tickets of the watchers to wake: lines wait for them, or they were sent nothing for [`ALIVE_MS`].
     #[must_use]
     pub fn due(&self, now_ms: u64) -> Vec<u64> {
         let mut seats = self.0.seats.lock();
@@ -244,7 +245,7 @@ impl WatchBoard {
         .collect()
     }
 
-    /// The present watchers, the lines that were written for watchers, and the lines that watchers have missed.
+    /// The number of watchers, of lines written for watchers, and of lines dropped.
     #[must_use]
     pub fn counted(&self) -> [u64; 3] {
         let watchers = self.0.seats.lock().iter().flatten().count() as u64;
@@ -258,7 +259,7 @@ impl WatchBoard {
         }
     }
 
-    /// Most servers that one address was seen to ask about, by samples of the questions.
+    /// The most servers that one address has asked about, in samples of the questions.
     #[must_use]
     pub fn one_address_servers(&self) -> usize {
         self.0.sample.lock().shown()
@@ -267,7 +268,7 @@ impl WatchBoard {
     fn add(&self, at: UnixSeconds, seen: &Seen) {
         let mut line = String::new();
         for seat in self.0.seats.lock().iter_mut().flatten().filter(|seat| seat.filter.fits(seen)) {
-            // A flood of questions is counted, and not written out for nobody.
+            // In a flood of questions, a line that no watcher has room for is only counted.
             if line.is_empty() && seat.lines.len() < WAITING_BYTES_MAX {
                 line = format!("{{\"at\":\"{at}\",{seen}}}\n");
             }
@@ -291,7 +292,7 @@ pub struct WatchSeat {
 }
 
 impl WatchSeat {
-    /// Takes the lines that wait, or one that says that the service is there where none was sent for long.
+    /// Takes the waiting lines. If none was sent for long, gives a line that says that the service is alive.
     #[must_use]
     pub fn take(&self, at: UnixSeconds, now_ms: u64) -> String {
         let mut seats = self.board.0.seats.lock();
@@ -315,11 +316,11 @@ impl Drop for WatchSeat {
     }
 }
 
-/// Where one thread notes what it sees. The default is watched by nobody.
+/// Where one thread notes events. The default has no watchers.
 #[derive(Clone, Debug, Default)]
 pub struct WatchPost {
     board: WatchBoard,
-    /// As it was when `filters` were copied.
+    /// The board's version when `filters` were copied.
     version: u64,
     filters: Vec<WatchFilter>,
     /// Whether questions were sampled then.
@@ -327,7 +328,7 @@ pub struct WatchPost {
 }
 
 impl WatchPost {
-    /// Looks for watchers; whether there are any. To be called before something is noted.
+    /// Looks for watchers; gives whether there are any. To be called before an event is noted.
     #[inline]
     pub fn look(&mut self) -> bool {
         let version = self.board.0.version.load(Ordering::Acquire);
@@ -351,13 +352,13 @@ impl WatchPost {
         self.is_sampling
     }
 
-    /// Whether there were any at the last look.
+    /// Whether there were watchers at the last look.
     #[must_use]
     pub const fn is_watched(&self) -> bool {
         !self.filters.is_empty()
     }
 
-    /// Whether somebody watches for that.
+    /// Whether any watcher watches for this event.
     #[must_use]
     pub fn is_wanted(&self, seen: &Seen) -> bool {
         self.filters.iter().any(|filter| filter.fits(seen))
@@ -370,7 +371,7 @@ impl WatchPost {
         }
     }
 
-    /// Notes something for its watchers.
+    /// Notes an event for the watchers that watch for it.
     pub fn note(&self, at: UnixSeconds, seen: Seen) {
         if self.is_wanted(&seen) {
             self.board.add(at, &seen);

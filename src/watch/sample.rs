@@ -1,8 +1,8 @@
-//! Which address asks about most servers, by a sample of the questions. A plugin that takes its proxy's address for the
-//! players' asks with one address for all of them, and so does each other plugin behind that proxy.
+//! Counts the servers that one address asks about, by a sample of the questions. A plugin that takes its proxy's
+//! address for the players' asks with one address for all of them, and so does each other plugin behind that proxy.
 //!
-//! Between two samples a question costs nothing. A service with few questions has all of them in the sample. Of an address
-//! the sample keeps a hash only: which address it is, `watch` shows.
+//! Between two samples a question costs nothing. If a service has few questions, all are in the sample. The sample
+//! keeps only a hash of an address; `watch` shows the address itself.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -11,9 +11,9 @@ use crate::vote::table::Pair;
 
 /// Questions in one sample.
 pub(super) const QUESTIONS: u32 = 16;
-/// A sample follows the one before at this distance, in milliseconds.
+/// The time between the beginnings of two samples, in milliseconds.
 pub(super) const PAUSE_MS: u64 = 500;
-/// Counting begins anew after this, in milliseconds.
+/// The length of a window, in milliseconds: then counting begins anew.
 const WINDOW_MS: u64 = 3_600_000;
 /// Addresses that are counted at a time. One with a thousandth of all questions is likely to be among them.
 const ADDRESSES_MAX: usize = 1_000;
@@ -26,11 +26,11 @@ pub(super) struct QuestionSample {
     /// Questions that are still taken: up to [`QUESTIONS`].
     left: u32,
     next_ms: u64,
-    /// Counting begins anew then.
+    /// When counting begins anew.
     until_ms: u64,
-    /// The most of the window before.
+    /// The highest count of the window before.
     before: usize,
-    /// The oldest first.
+    /// The counted addresses, the oldest first.
     askers: Vec<Asker>,
     hasher: RandomState,
 }
@@ -48,7 +48,7 @@ impl QuestionSample {
         self.left > 0
     }
 
-    /// Takes questions again, if it is time for that; whether none was taken before.
+    /// Begins a sample, if it is time for one; gives whether none was open before.
     pub(super) fn open(&mut self, now_ms: u64) -> bool {
         if now_ms < self.next_ms {
             return false;
@@ -61,7 +61,7 @@ impl QuestionSample {
         std::mem::replace(&mut self.left, QUESTIONS) == 0
     }
 
-    /// Takes a question about a listed server; whether it is the last one of this sample.
+    /// Takes a question about a listed server; gives whether it is the last one of this sample.
     pub(super) fn take(&mut self, asked: Pair) -> bool {
         if !self.is_open() {
             return false;
@@ -89,7 +89,7 @@ impl QuestionSample {
             return;
         }
         if self.askers.len() == ADDRESSES_MAX {
-            // Of those with fewest servers the oldest: one with many is never lost to passers-by.
+            // Drops the oldest of the addresses with fewest servers: one with many is never lost to passers-by.
             let fewest = self.askers.iter().enumerate().min_by_key(|(_, asker)| asker.servers.len());
             let index = fewest.map_or(0, |(index, _)| index);
             self.askers.remove(index);
@@ -121,7 +121,7 @@ mod tests {
         assert!(!sample.is_open() && !sample.take(asked(100, 7)));
         assert!(!sample.open(PAUSE_MS - 1) && !sample.is_open());
         assert!(sample.open(PAUSE_MS) && sample.is_open());
-        // One that is open still is no news.
+        // A sample that is still open is no news.
         assert!(!sample.open(2 * PAUSE_MS) && sample.is_open());
         assert_eq!(sample.shown(), QUESTIONS as usize);
     }
@@ -141,7 +141,7 @@ mod tests {
         }
         assert_eq!(sample.shown(), 30);
         assert!(sample.askers.len() <= ADDRESSES_MAX, "{}", sample.askers.len());
-        // It counts for one window more, and then no longer.
+        // The proxy's count lasts for one window more, and no longer.
         assert!(now_ms < WINDOW_MS);
         for (windows, expected) in [(1, 30), (2, 1)] {
             sample.open(now_ms + windows * WINDOW_MS);

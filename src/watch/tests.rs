@@ -1,4 +1,4 @@
-//! What is queued, dropped, and told in which order.
+//! Which lines are queued and dropped, and in which order they are told.
 
 use super::{Seen, WAITING_BYTES_MAX, WatchBoard, WatchFilter, token_beginning};
 use crate::vote::directory::Snapshot;
@@ -77,7 +77,7 @@ fn of_a_token_that_nobody_has_there_is_a_beginning() {
         ("", ""),
         ("0\"\n34567890", "0"),
         ("é123456789", ""),
-        // Longer ones, where a server has so short a token.
+        // Longer beginnings, where a server has so short a token.
         ("abc", "a"),
         ("abcd", ""),
         ("abcdefghij", ""),

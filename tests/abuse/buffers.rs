@@ -1,6 +1,6 @@
-//! One bound for the memory of all connections: thousands of clients that ask for far more than they
-//! take, or never end what they began. `VOTE_STATUS_TEST_LONG=1` has as many of them as descriptors
-//! allow.
+//! One bound for the memory of all connections: thousands of clients ask for far more than they
+//! take, or never end their requests. With `VOTE_STATUS_TEST_LONG=1` there are as many of them as
+//! descriptors allow.
 
 use super::ask;
 use crate::util::client::Client;
@@ -13,20 +13,20 @@ use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// What the first of them were seen with: 600 of these, pipelined, took 117 KiB each.
+/// The pipelined bytes of a regression: 600 clients with so much took 117 KiB each.
 const PIPELINED_BYTES: usize = 65_000;
-/// The shorter the question, the more the answers.
+/// A short request: the shorter it is, the more answers there are.
 const SHORT: &str = "GET /x HTTP/1.1\r\nHost: a\r\n\r\n";
 /// Deadlines must not do the work of the bound.
 const PATIENT: [&str; 6] = ["--head-timeout", "600", "--write-timeout", "600", "--idle-timeout", "600"];
-/// What the process may take besides: code, table, slots, what its allocator cannot give back.
+/// Other memory of the process, at most: code, table, slots, and memory that the allocator cannot give back.
 const BESIDES_KIB: u64 = 64 * 1024;
 
 /// Requests of clients that mean well, each on a connection of its own, beside those that mean harm.
 const GOOD_ONES: usize = 200;
 
-/// A client that means harm. Most ask without end and take nothing, which costs most. Of seven, one sends half of a
-/// request's content, and one a head without its end. What the server does not take at once is not sent.
+/// A client that means harm. Most ask without end and take nothing, which costs most. One of seven sends half of a
+/// request's content, and one a head without its end. A client sends only the bytes that the server takes at once.
 fn begin(address: SocketAddr, number: usize) -> TcpStream {
     let mut socket = TcpStream::from(connect_narrow(address, Some(536)).expect("the server listens"));
     let request = match number % 7 {
@@ -40,7 +40,7 @@ fn begin(address: SocketAddr, number: usize) -> TcpStream {
     socket
 }
 
-/// Regression: 117 KiB for each of them, without an end; 65,536 would have taken 7.5 GB.
+/// Regression: each of these connections took 117 KiB, without a bound. 65,536 of them would have taken 7.5 GB.
 #[test]
 fn the_memory_of_all_connections_has_one_bound() {
     let is_long = is_long();

@@ -1,5 +1,5 @@
-//! What holders of the key can make the control listener hold: uploads that do not end, batches, exports
-//! that are not read. All of it is within the one bound, and votes go on meanwhile.
+//! Memory that holders of the key can make the control listener use: uploads that do not end, batches, exports
+//! that are not read. All of it is within one bound, and votes go on meanwhile.
 
 use super::ask;
 use crate::util::DEADLINE;
@@ -12,10 +12,10 @@ use std::io::{ErrorKind, Write};
 use std::net::TcpStream;
 
 const BUDGET_KIB: u64 = 8 * 1024;
-/// What the process takes besides for a moment: a batch on its way to the table, what is gathered for an answer.
+/// Other memory of the process for a moment, at most: a batch on its way to the table, and an answer being gathered.
 const BESIDES_KIB: u64 = 16 * 1024;
 
-/// Sends `head` and as much of `content` as is taken at once, from a client that takes little itself.
+/// Sends `head` and as much of `content` as the server takes at once, from a client that takes little itself.
 fn begin(server: &Server, head: &str, content: &[u8]) -> TcpStream {
     let mut socket = TcpStream::from(connect_narrow(server.control(), None).expect("the server listens"));
     let key = Server::KEY;
@@ -24,7 +24,7 @@ fn begin(server: &Server, head: &str, content: &[u8]) -> TcpStream {
     socket.set_write_timeout(Some(DEADLINE)).expect("a deadline");
     match socket.write_all(content) {
         Ok(()) => {}
-        // It was cut off while it was at it.
+        // The server cut the upload off.
         Err(error) if matches!(error.kind(), ErrorKind::ConnectionReset | ErrorKind::BrokenPipe) => {}
         Err(error) => panic!("neither taken nor refused: {error}"),
     }
@@ -35,7 +35,7 @@ fn held_kib(server: &Server) -> u64 {
     server.metric("vote_status_buffer_bytes") / 1024
 }
 
-/// Regression: 512 uploads of a megabyte were 512 MB; a batch holds millions before its first commit.
+/// Regression: 512 uploads of a megabyte took 512 MB. A batch holds millions of votes before its first commit.
 #[test]
 fn what_the_control_listener_holds_has_a_bound() {
     let budget = (BUDGET_KIB * 1024).to_string();

@@ -1,5 +1,5 @@
-//! Crowds that hold places: they begin and do not end, and come again when they are sent away. Who
-//! means well is answered all the same, on the public listener and on the control one.
+//! Crowds that hold places: they begin requests without an end, and come again when they are sent away.
+//! Good clients are answered all the same, on the public listener and on the control one.
 
 use super::GET;
 use crate::util::answers::CAN_VOTE;
@@ -17,10 +17,10 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A member of a crowd comes from here where it is to be told from who means well.
+/// The address of a crowd, where the server has to tell it from the good client.
 pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
 
-/// A connection that takes next to nothing of what it is sent.
+/// A connection that takes next to nothing of its answers.
 pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None)?;
     set_socket_recv_buffer_size(&socket, 4_096)?;
@@ -29,14 +29,14 @@ pub(crate) fn connect_from(source: Ipv4Addr, to: SocketAddr) -> std::io::Result<
     Ok(socket.into())
 }
 
-/// Keeps `count` connections on which `says` was said, and opens each anew that was closed, until told
-/// to end. Tells how often it came anew.
+/// Keeps `count` connections on which `says` was sent, and reopens each that was closed, until told
+/// to end. Counts the connections that it has opened.
 fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8]) -> Load<usize> {
     let mut crowd: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
     let says = says.to_vec();
     let keep_on = move |opened: &Notes<usize>| {
         for member in &mut crowd {
-            // What it is told is read as far as it has come; the end of that is the end of it.
+            // Reads the answer as far as it has come. The end of the stream means that the server has closed.
             let is_closed = member.as_mut().is_none_or(|stream| {
                 let read = stream.read(&mut [0; 2_048]);
                 !says.ends_with(b"deaf")
@@ -45,7 +45,7 @@ fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8]) -> Load<usi
             if is_closed && let Ok(mut stream) = connect_from(source, to) {
                 let said = says.strip_suffix(b"deaf").unwrap_or(&says);
                 stream.set_nonblocking(true).expect("a socket takes that");
-                // One that was closed at once comes again.
+                // A connection that was closed at once comes again.
                 let _sent = stream.write(said);
                 *member = Some(stream);
                 *opened.open() += 1;
@@ -56,8 +56,8 @@ fn hold(source: Ipv4Addr, to: SocketAddr, count: usize, says: &[u8]) -> Load<usi
     Load::start([Box::new(keep_on) as Caller<usize>])
 }
 
-/// Requests of one who means well, each on a connection of its own: how many were not answered 200,
-/// and the longest time.
+/// Requests of a good client, each on a connection of its own. Gives how many there were, how many were
+/// not answered 200, and the longest time.
 fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
     let (mut count, mut failed, mut longest) = (0, 0, Duration::ZERO);
     let until = Instant::now() + time;
@@ -74,7 +74,7 @@ fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
     (count, failed, longest)
 }
 
-/// A slow client has its time, however fast somebody else begins again and again.
+/// A slow client has its time, however fast another client begins again and again.
 #[test]
 fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
     let server = one_worker(&["--max-connections", "50"]);
@@ -90,7 +90,7 @@ fn a_crowd_of_one_address_ends_its_own_and_not_who_is_slow() {
     assert!(opened > 200, "{opened}");
 }
 
-/// What is said without a key, on how many connections.
+/// The bytes of each kind of crowd without a key, and its number of connections.
 fn kinds() -> [(&'static str, usize, Vec<u8>); 7] {
     let upload = |line: &str| format!("{line} HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\n\r\n{{").into_bytes();
     let deaf = |requests: &[u8]| [requests, b"deaf"].concat();
@@ -114,7 +114,7 @@ fn whoever_has_no_key_delays_no_vote() {
     let server = one_worker(&[]);
     let mut voters = (0x0A00_0000..).map(Ipv4Addr::from_bits);
     for (place, (kind, count, says)) in (2..).zip(kinds()) {
-        // Each from its own, so that it finds ports at once.
+        // Each crowd has an address of its own, so that it finds ports at once.
         let source = Ipv4Addr::new(127, 0, 1, place);
         let count = connections_affordable(count);
         let crowd = hold(source, server.control(), count, &says);
@@ -131,7 +131,7 @@ fn whoever_has_no_key_delays_no_vote() {
     }
 }
 
-/// Those who have shown the key may hold every place, and more come, and the balancer asks.
+/// Clients with the key may hold every place while more of them come, and the balancer asks.
 #[test]
 fn uploads_that_stand_still_leave_room_for_a_vote() {
     let server = one_worker(&[]);
@@ -152,7 +152,7 @@ fn uploads_that_stand_still_leave_room_for_a_vote() {
     drop(uploads);
 }
 
-/// What is asked, the status without the key, and the status with it unless content is wanted then.
+/// The request, the status without the key, and the status with it, unless the request needs content then.
 const DECIDED: [(&str, u16, Option<u16>); 15] = [
     ("POST /nothing", 404, Some(404)),
     ("POST /healthz", 405, Some(405)),
@@ -183,7 +183,7 @@ fn what_the_head_decides_is_answered_before_the_content_and_closes() {
             answered_at_the_head(&server, &head("Content-Length: 99999999"), status);
             answered_at_the_head(&server, &head("Transfer-Encoding: chunked"), status);
             answered_at_the_head(&server, &head("Content-Length: 9\r\nExpect: 100-continue"), status);
-            // The answer is not lost to a reset where all of it is under way.
+            // The answer is not lost to a reset while all of the content is under way.
             let mut client = Client::connect(server.control());
             client.send([head("Content-Length: 500000").as_bytes(), &[b' '; 500_000]].concat());
             assert_eq!(client.read_response(false).status, status, "{line}");
@@ -191,8 +191,8 @@ fn what_the_head_decides_is_answered_before_the_content_and_closes() {
     }
 }
 
-/// The first answer is the last one, and is there although nothing of the content is; where something is,
-/// it is taken for no request.
+/// Requires that the first answer is the last one, and comes without any content. Content that does come is
+/// not taken for a request.
 fn answered_at_the_head(server: &Server, head: &str, status: u16) {
     for content in ["", "GET /healthz HTTP/1.1\r\nHost: h\r\n\r\n"] {
         let mut client = Client::connect(server.control());
@@ -204,7 +204,7 @@ fn answered_at_the_head(server: &Server, head: &str, status: u16) {
     }
 }
 
-/// The others, who were told 503 for want of memory, were counted with them.
+/// Regression: clients that were answered 503 for want of memory were counted as turned away.
 #[test]
 fn newcomers_that_are_turned_away_are_counted() {
     let server = with_descriptors(100, "1");
@@ -230,7 +230,7 @@ fn newcomers_that_are_turned_away_are_counted() {
     assert_eq!(server.metric(r#"vote_status_turned_away_total{listener="public"}"#), 0);
 }
 
-/// A server with so many descriptors and one public listener. They end long before its `--max-connections`.
+/// A server with this many descriptors and one public listener. The descriptors end long before its `--max-connections`.
 pub(crate) fn with_descriptors(descriptors: usize, workers: &str) -> Server {
     let options = ["--in-memory", "--workers", workers, "--head-timeout", "60", "--max-connections", "100000"];
     let command = Server::serve(&options);

@@ -1,4 +1,4 @@
-//! What a client can make the server hold: endless sections, partial heads, idle connections.
+//! Memory that a client can make the server use: endless sections, partial heads, idle connections.
 
 use super::{ask, assert_refusal};
 use crate::util::answers::CONTENT_TOO_LARGE;
@@ -8,9 +8,9 @@ use crate::util::server::Server;
 use crate::util::wait_until;
 use std::net::SocketAddr;
 
-/// Sends `start`, then `more` until the server takes nothing any more or `bytes_max` are sent,
-/// and reads the answer behind all that. The server is free to stop reading a client that goes
-/// on for megabytes, so a failing send is an end, not a failure.
+/// Sends `start`, then `more` until the server takes nothing any more or `bytes_max` are sent.
+/// Gives the client, for the answer. The server may stop reading a client that goes on for
+/// megabytes, so a failing send is an end, not a failure.
 fn send_without_end(addr: SocketAddr, start: &[u8], more: &[u8], bytes_max: usize) -> Client {
     let mut client = Client::connect(addr);
     client.send(start);
@@ -22,7 +22,7 @@ fn send_without_end(addr: SocketAddr, start: &[u8], more: &[u8], bytes_max: usiz
     client
 }
 
-/// What goes on without end, the bytes before it, the bytes it repeats, and what may be answered.
+/// The section without an end, the bytes before it, the repeated bytes, and the allowed answers.
 type Endless<'b> = (&'static str, &'b [u8], &'static [u8], &'static [u16]);
 
 /// Sections without an end, each sent for up to 20 MB.
@@ -61,8 +61,8 @@ fn endless_sections_are_refused_in_little_memory() {
     ask(&mut Client::connect(server.public()));
 }
 
-/// Bodies over the bound that are sent whole though the answer is there: within the bound of
-/// lingering every send succeeds, the answer is there in full, and the end is orderly.
+/// A client sends a body over the bound whole, though the answer is there already. Within the bound
+/// of lingering every send succeeds, the answer is there in full, and the end is orderly.
 #[test]
 fn a_refusal_reaches_a_client_that_sends_all_first() {
     let server = one_worker(&[]);
@@ -72,7 +72,7 @@ fn a_refusal_reaches_a_client_that_sends_all_first() {
         let mut client = Client::connect(server.public());
         sent += (head.len() + size) as u64;
         client.send(head);
-        // Without lingering the connection would be closed now, and reset by what comes.
+        // Without lingering the server would close the connection now, and the next bytes would reset it.
         wait_until("it is refused", || client.has_ended());
         for _ in 0..size / 10_000 {
             client.send([b'b'; 10_000]);
@@ -111,7 +111,7 @@ fn partial_heads_hold_no_more_than_the_limit() {
     ask(&mut Client::connect(server.public()));
 }
 
-/// Connections that have had their answer and stay.
+/// Connections that have had their answer and stay open.
 #[test]
 fn idle_connections_hold_little_memory() {
     const EACH_MAX: u64 = 1024;

@@ -1,5 +1,5 @@
-//! Too many clients, too few descriptors, and clients that want the worker for themselves: the
-//! others must go on being answered.
+//! Too many clients, too few descriptors, and clients that want the worker for themselves. The
+//! server must go on answering the others.
 
 use super::crowds::{ELSEWHERE, connect_from, with_descriptors};
 use super::{GET, ask, assert_refusal};
@@ -12,14 +12,14 @@ use std::ops::RangeInclusive;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A head that is begun, which makes its connection busy.
+/// A head without its end, which makes its connection busy.
 const BEGUN: &[u8] = b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n";
 
 #[test]
 fn the_longest_idle_connection_makes_room() {
     let server = one_worker(&["--max-connections", "10"]);
     let mut clients: Vec<Client> = (0..10).map(|_| Client::connect(server.public())).collect();
-    // The order of the last requests, not that of the connections, says who idled longest.
+    // The order of the last requests, not that of the connections, decides which one idled longest.
     let order = [3, 1, 0, 2, 4, 5, 6, 7, 8, 9];
     for index in order {
         ask(&mut clients[index]);
@@ -51,10 +51,10 @@ fn newcomers_among_busy_ones_are_served_and_the_oldest_unfinished_one_makes_room
     assert_eq!(busy[0].read_response(false).text(), CAN_VOTE.body);
     busy[0].send(BEGUN);
     for _ in 0..50 {
-        // The first one's place is the next one's: it is idle by then, or gone.
+        // Each takes the place of the one before, which is idle by then, or gone.
         ask(&mut Client::connect(server.public()));
     }
-    // The first of them has begun anew, after the second.
+    // The first busy connection has begun anew, after the second.
     assert_refusal(&busy[1].read_response(false), &REQUEST_TIMEOUT);
     busy[1].expect_closed();
     for client in busy.iter_mut().enumerate().filter(|(index, _)| *index != 1).map(|(_, client)| client) {
@@ -64,7 +64,7 @@ fn newcomers_among_busy_ones_are_served_and_the_oldest_unfinished_one_makes_room
     ask(&mut Client::connect(server.public()));
 }
 
-/// How many times a worker has been refused a descriptor, asked on a connection that is there already.
+/// How many times the system has refused a worker a descriptor, asked on a connection that is there already.
 fn shortages(control: &mut Client) -> u64 {
     control.send("GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n");
     let response = control.read_response(false);
@@ -74,9 +74,9 @@ fn shortages(control: &mut Client) -> u64 {
     value.parse().expect("a number")
 }
 
-/// The system refuses each newcomer a descriptor, whatever is closed for it: the limit of the running process is
-/// lowered to fewer than it has. Each refusal is followed by one connection closed and one more try, then by a pause
-/// of 50 ms: without the pause the worker tries some hundred thousand times a second.
+/// The system refuses each newcomer a descriptor, whatever is closed for it, as the limit of the running process is
+/// lowered to fewer than it has. After each refusal the worker closes one connection, tries once more, and then pauses
+/// for 50 ms. Without the pause it would try some hundred thousand times a second.
 #[test]
 fn without_descriptors_nothing_spins_and_service_resumes() {
     const WATCHED: Duration = Duration::from_millis(1_000);
@@ -85,10 +85,10 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     let mut control = Client::connect(server.control());
     let mut good = Client::connect(server.public());
     good.send(BEGUN);
-    // A round trip on another one: the good one is known to be busy, so that it is not closed
-    // to make room.
+    // After a round trip on another connection the server knows that the good one is busy, and does
+    // not close it to make room.
     ask(&mut Client::connect(server.public()));
-    // They are of another address, and so end each other.
+    // The crowd is of another address, so its members end each other.
     let elsewhere = || Client::over(connect_from(ELSEWHERE, server.public()).expect("it listens"));
     let mut crowd: Vec<Client> = (0..300).map(|_| elsewhere()).collect();
     for client in &mut crowd {
@@ -111,8 +111,8 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
 
     server.limit(Resource::Nofile, usual, Some(100));
     drop((crowd, newcomers));
-    // The crowd's rest still stands in the queue of the listening socket, so the first tries may
-    // be answered 503; within the deadline a newcomer must be served.
+    // The rest of the crowd is still in the backlog of the listening socket, so the first tries may
+    // be answered 503. Within the deadline a newcomer must be served.
     wait_until("service resumes", || {
         let response = exchange(server.public(), GET);
         if response.status != 200 {
@@ -124,7 +124,7 @@ fn without_descriptors_nothing_spins_and_service_resumes() {
     assert_eq!(good.read_response(false).text(), CAN_VOTE.body);
 }
 
-/// How long one client takes for some requests, each of which waits for the answer to the one before.
+/// The time of one client for some requests, each sent after the answer to the one before.
 fn time_of_some(client: &mut Client) -> Duration {
     let since = Instant::now();
     for _ in 0..25 {
@@ -133,9 +133,9 @@ fn time_of_some(client: &mut Client) -> Duration {
     since.elapsed()
 }
 
-/// The rate beside slow heads against the rate alone, by turns on two servers alike. Whatever else the machine does
-/// only takes time away, so each server is judged by its quickest turn, and a busy machine gets more of them: that
-/// does not help a server that is slower in every turn.
+/// The rate beside slow heads against the rate alone, by turns on two servers alike. Other work of the machine only
+/// takes time away, so the quickest turn of each server counts, and a busy machine gets more turns. That does not help
+/// a server that is slower in every turn.
 #[test]
 fn slow_heads_do_not_slow_others_down() {
     const AT_LEAST: f64 = 0.9;
@@ -155,7 +155,7 @@ fn slow_heads_do_not_slow_others_down() {
         for client in slow.iter_mut().skip(turns % 100).step_by(100) {
             client.send("a");
         }
-        // Each is the first in every other turn: that costs it something.
+        // Each server is the first in every other turn, as being first costs something.
         for is_alone in [turns % 2 == 0, turns % 2 == 1] {
             match is_alone {
                 true => quickest_alone = quickest_alone.min(time_of_some(&mut client_alone)),

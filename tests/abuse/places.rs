@@ -1,5 +1,5 @@
-//! All places are taken: which connection gives its place up, and what it is told. Nobody leaves without an answer while
-//! another connection can be given one.
+//! All places are taken: which connection gives its place up, and its answer. No connection is closed without an answer
+//! while another one can be given an answer.
 
 use super::crowds::{ELSEWHERE, connect_from, with_descriptors};
 use super::{GET, ask, assert_refusal};
@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const HERE: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// What the rule gives a connection that says nothing, and one that takes nothing.
+/// The time that the rule gives to a silent connection, and to one that takes nothing.
 const STUCK: Duration = Duration::from_millis(1_000);
 
 fn turned_away(server: &Server, listener: &str) -> u64 {
@@ -36,7 +36,7 @@ fn connect(source: Ipv4Addr, to: SocketAddr) -> Client {
     Client::over(connect_from(source, to).expect("it listens"))
 }
 
-/// What a wait is told that has to go: the answer, as it stands.
+/// Requires that a wait that had to go was answered with the current status.
 fn assert_ended(wait: &mut Client) {
     let answer = wait.read_response(false);
     assert_eq!(answer.text(), CAN_VOTE.body, "{answer:?}");
@@ -44,8 +44,8 @@ fn assert_ended(wait: &mut Client) {
     wait.expect_closed();
 }
 
-/// Newcomers ask a moment after they have connected, as clients at some distance do. Gives how many waits had to go;
-/// `None` where the machine was so slow that the first of them had said nothing for a second before the last came.
+/// Newcomers ask a moment after they have connected, as clients at some distance do. Gives how many waits had to go.
+/// `None` where a slow machine left the first newcomer silent for a second before the last one came.
 fn burst(server: &Server, waiting: usize, newcomers: usize) -> Option<usize> {
     let accepted = r#"vote_status_connections_accepted_total{listener="public"}"#;
     let mut waits = waits(server, waiting);
@@ -62,14 +62,14 @@ fn burst(server: &Server, waiting: usize, newcomers: usize) -> Option<usize> {
     Some(waiting - waits.len())
 }
 
-/// So many bursts that the machine was quick enough for.
+/// The results of `count` bursts for which the machine was quick enough.
 fn bursts(count: usize, burst: impl Fn() -> Option<usize>) -> Vec<usize> {
     let ended: Vec<usize> = (0..10 * count).filter_map(|_| burst()).take(count).collect();
     assert_eq!(ended.len(), count, "the machine was too slow");
     ended
 }
 
-/// Regression: those that had just connected were closed without an answer, 20 of the 30, and 151 of the 300.
+/// Regression: new connections were closed without an answer, 20 of the 30, and 151 of the 300.
 #[test]
 fn a_burst_of_newcomers_is_answered_and_so_are_the_waits_that_make_room() {
     let ended = bursts(18, || burst(&one_worker(&["--max-connections", "40", "--max-waiting", "40"]), 30, 30));
@@ -82,7 +82,7 @@ fn a_burst_of_newcomers_is_answered_and_so_are_the_waits_that_make_room() {
     assert!(ended[0] >= 438 + 300 - 585, "{ended:?}");
 }
 
-/// A connection that was never answered anything is told why it has to go, and counted. One that was answered is not.
+/// A connection that never had an answer gets the reason of its close, and is counted. One that had an answer is not.
 #[test]
 fn silent_connections_are_told_503_and_idle_ones_close_without_words() {
     let server = one_worker(&["--max-connections", "10"]);
@@ -108,8 +108,8 @@ fn silent_connections_are_told_503_and_idle_ones_close_without_words() {
     newcomers.iter_mut().for_each(|newcomer| assert_eq!(newcomer.read_response(false).text(), CAN_VOTE.body));
 }
 
-/// Regression: an answer that was being sent was cut while waits could be ended. Told apart from a client that takes
-/// nothing only before that has lasted for a second: it is tried again where the machine was slower.
+/// Regression: the server cut an answer that it was sending, though it could end waits. It tells a slow client from one that
+/// takes nothing only within the first second, so the test tries again on a slower machine.
 #[test]
 fn an_answer_on_its_way_is_not_cut_while_a_wait_can_be_ended() {
     const ASKED: usize = 20;
@@ -134,8 +134,8 @@ fn an_answer_on_its_way_is_not_cut_while_a_wait_can_be_ended() {
     assert!(is_judged, "the answer was cut and waits went on, or the machine was too slow, twenty times");
 }
 
-/// The same for longer than [`STUCK`]: a client that takes its answers slowly stays, as long as there are waits to end. It
-/// is tried again where the machine kept the client from taking anything for so long.
+/// The same for longer than [`STUCK`]: a client that takes its answers slowly stays, as long as there are waits to end. The
+/// test tries again where the machine kept the client from taking anything for that long.
 #[test]
 fn an_answer_that_a_client_takes_slowly_is_not_cut_while_a_wait_can_be_ended() {
     const STEPS: u32 = 30;
@@ -169,14 +169,14 @@ fn an_answer_that_a_client_takes_slowly_is_not_cut_while_a_wait_can_be_ended() {
     assert!(is_judged, "the machine was too slow, twenty times");
 }
 
-/// What a crowd of silent connections did to 900 waits in 1,000 places.
+/// The harm of a crowd of silent connections to 900 waits in 1,000 places.
 struct Harm {
     ended: u64,
-    /// The most of the crowd that came within a second.
+    /// The most connections of the crowd within a second.
     most_in_a_second: usize,
 }
 
-/// So many silent connections, `rate` of them a second at most.
+/// Opens a crowd of silent connections, at most `rate` of them a second.
 fn harm_of_silence(rate: u32, source: impl Fn(u32) -> Ipv4Addr) -> Harm {
     const CROWD: u32 = 1_300;
     connections_affordable(3_000);
@@ -216,22 +216,22 @@ fn silence_from_one_address_ends_no_wait_of_another() {
     assert_eq!(harm.ended, 0);
 }
 
-/// Each silent connection has a second, and then makes room for the next: of r a second, r × 1 s hold places that waits
-/// had. Twice as many are allowed, as the machine may keep the server from its work for a second.
+/// Each silent connection has a second, and then makes room for the next. So r connections a second hold r places of
+/// waits. The test allows twice as many, as the machine may keep the server from its work for a second.
 #[test]
 fn silence_from_a_thousand_addresses_ends_no_more_waits_than_come_in_a_second() {
     let harm = harm_of_silence(300, |number| Ipv4Addr::from_bits(0x7F00_0200 + number % 1_000));
     assert!(harm.ended <= 2 * harm.most_in_a_second as u64, "{}", harm.ended);
 }
 
-/// The same where the crowd comes from the address of the waits, as all do behind one proxy.
+/// The same with a crowd from the address of the waits, as behind one proxy.
 #[test]
 fn silence_from_the_address_of_the_waits_ends_no_more_of_them_than_come_in_a_second() {
     let harm = harm_of_silence(300, |_| HERE);
     assert!(harm.ended <= 2 * harm.most_in_a_second as u64, "{}", harm.ended);
 }
 
-/// Regression: the head of a vote that had come in part was told 408 for each newcomer that said nothing.
+/// Regression: for each silent newcomer, a vote whose head had come in part was answered 408.
 #[test]
 fn silent_connections_of_this_machine_close_no_vote() {
     let server = with_descriptors(1_024, "1");

@@ -1,5 +1,5 @@
-//! Deadlines: a request that does not end, a connection that says nothing, a peer that takes no
-//! answers. Lower bounds hold exactly; upper ones allow for a loaded machine.
+//! Deadlines: a request that does not end, a silent connection, a peer that takes no answers.
+//! Lower bounds hold exactly; upper ones allow for a loaded machine.
 
 use super::{GET, ask, assert_refusal};
 use crate::util::DEADLINE;
@@ -19,8 +19,8 @@ const EARLIEST: Duration = Duration::from_millis(950);
 const LATEST: Duration = DEADLINE;
 const DRIP: Duration = Duration::from_millis(100);
 
-/// Sends `start`, then `drip` again and again until the server answers or the time is over, and
-/// gives how long the server stood it.
+/// Sends `start`, then `drip` again and again until the server answers or the time is over. Gives
+/// the time until then.
 fn drip(client: &mut Client, start: &[u8], drip: &[u8]) -> Duration {
     let since = Instant::now();
     client.send(start);
@@ -42,7 +42,7 @@ fn assert_in_time(kept: Duration, what: &str) {
     assert!(kept < LATEST, "{what}: not given up after {kept:?}");
 }
 
-/// Every way to begin a request and not to end it, each on a connection of its own at once.
+/// Every way to begin a request without an end, all at once, each on a connection of its own.
 #[test]
 fn a_request_that_does_not_end_is_answered_408() {
     let server = one_worker(&["--head-timeout", "1"]);
@@ -58,8 +58,8 @@ fn a_request_that_does_not_end_is_answered_408() {
         ("head begun, then silence", b"GET / HTTP/1.1\r\n", b""),
         ("awaited body, then silence", b"GET / HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n", b""),
     ];
-    // The private listener gives a body time as long as it comes, for uploads; its heads and its silence have the same
-    // deadline as everywhere.
+    // The control listener gives a body time for as long as it comes, for uploads. Heads and silence have the same
+    // deadline as on every listener.
     let key = Server::KEY;
     let upload =
         format!("POST /v1/votes HTTP/1.1\r\nHost: h\r\nAuthorization: Bearer {key}\r\nContent-Length: 9\r\n\r\n{{");
@@ -116,7 +116,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 fn a_request_now_and_then_keeps_a_connection() {
     let server = one_worker(&["--idle-timeout", "5"]);
     let mut client = Client::connect(server.public());
-    // Longer than the time-out in all, each time much shorter.
+    // In total longer than the time-out, each pause much shorter.
     for _ in 0..12 {
         ask(&mut client);
         sleep(Duration::from_millis(500));
@@ -127,8 +127,8 @@ fn a_request_now_and_then_keeps_a_connection() {
 }
 
 /// Twenty clients pipeline without end, every other one for the largest answer that there is, and
-/// read nothing: reading must stop, memory must not grow with what they would send, and each must
-/// be closed when its time is over.
+/// read nothing. The server must stop reading, its memory must not grow with their requests, and it
+/// must close each when its time is over.
 #[test]
 fn a_peer_that_takes_no_answers_is_closed() {
     const PEERS: usize = 20;
@@ -170,7 +170,7 @@ fn deaf(addr: SocketAddr) -> TcpStream {
     stream
 }
 
-/// Regression: an empty line behind a request counted as a request begun, and was answered 408.
+/// Regression: an empty line behind a request counted as the start of a request, and was answered 408.
 #[test]
 fn an_empty_line_between_requests_is_no_request() {
     let server = Server::in_memory(&["--head-timeout", "0.5"]);

@@ -1,5 +1,5 @@
-//! The access list that the documentation gives to nodes is enough for all that they do, and too little
-//! for what would harm.
+//! The documented access list allows nodes everything that they do, and nothing that would harm the
+//! store.
 
 use crate::cluster::util::engine::{Engine, add_documented_user};
 use crate::cluster::util::node::{Node, client};
@@ -7,7 +7,7 @@ use crate::cluster::util::oracle::settle;
 use crate::cluster::util::resp::Value;
 use std::fs;
 
-/// What a node's user must not be able to do.
+/// Commands that a node's user must not be able to run.
 const FORBIDDEN: &[&[&str]] = &[
     &["FLUSHALL"],
     &["FLUSHDB"],
@@ -28,7 +28,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     let Some(engine) = Engine::try_start(&[]) else { return };
     let mut redis = engine.connect();
     add_documented_user(&mut redis);
-    // As the documentation has it: the password comes from a file, not from the command line.
+    // As documented: the password comes from a file, not from the command line.
     let store = format!("redis://vote-status@{}", engine.addr());
     let file = engine.folder().join("password");
     fs::write(&file, "of-the-node\n").expect("the folder takes a file");
@@ -59,7 +59,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
         assert!(matches!(&said, Value::Refused(why) if why.starts_with("NOPERM")), "{words:?}: {said:?}");
     }
 
-    // Emptied by somebody with more rights, and filled again.
+    // A user with more rights empties the store, and `reseed` fills it again.
     redis.ask(&["FLUSHALL"]);
     let ended = run(&["reseed", "--control-url", &node.control_url()]);
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -73,7 +73,7 @@ fn the_documented_user_can_do_what_nodes_do_and_no_harm() {
     assert_eq!(refused, i64::try_from(FORBIDDEN.len()).expect("few"), "a node tried what it may not: {log:?}");
 }
 
-/// A provider may withhold a command, or give it another name: `cluster init` says all that is missing.
+/// A provider may withhold or rename a command: `cluster init` names everything that is missing.
 #[test]
 fn what_a_store_lacks_is_said_before_the_first_node_is_started() {
     let Some(engine) = Engine::try_start(&[]) else { return };

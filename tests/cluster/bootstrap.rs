@@ -1,5 +1,5 @@
-//! Nodes that start while votes are cast and cancelled and servers come and go have, once they are
-//! ready, exactly what the others have.
+//! Nodes start while votes are cast and cancelled and servers come and go. Once ready, they have exactly
+//! the votes and servers of the others.
 
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::load::{SERVERS, body};
@@ -16,13 +16,13 @@ use std::time::Duration;
 
 /// The last few of the servers come and go.
 const RESTLESS: u32 = 4;
-/// An entry of the log that is out of turn: a hole, for a node.
+/// An entry of the log that is out of turn: a node takes it for a gap.
 const HOLE: [&str; 13] =
     ["XADD", "vs:{0}:log", "*", "n", "999999", "b", "7", "p", "0", "s", "1", "v", "3221226219:1800000000"];
 
-/// Far from Redis the log has a new entry at every answer: the end of it is where it was when it was
-/// asked for, and a node that waits for a moment of quiet never starts. While it builds its state anew what comes
-/// meanwhile is not in it: it acknowledges nothing that it does not show. And it believes no entry that is out of turn.
+/// Far from Redis, the log has a new entry at every answer, so a node that waits for a moment of quiet never starts. While
+/// the node rebuilds its state, that state lacks new entries: the node acknowledges nothing that it does not show. It
+/// believes no entry that is out of turn.
 #[test]
 fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -46,14 +46,14 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
         assert!(response.status == 503 || is_shown(), "acknowledged and not shown: {response:?}");
         is_anew && response.status == 201
     });
-    // Regression: its heartbeat went out among the questions of the reading, and took their first answers for its own.
+    // Regression: the heartbeat was sent among the requests of the rebuild, and took their first replies for its own.
     assert!(!far.server().stderr().contains("makes no sense"), "{}", far.server().stderr());
     load.wait_for_more(100);
     let tally = load.stop();
     let truth = settle(&mut engine.connect(), &[&near, &far], "a node far away");
     println!("{} tries, {} cancelled, {moves} servers removed and listed again", tally.tries, tally.cancelled.len());
     assert!(tally.cancelled.len() > 50, "hardly anything happened");
-    // Of the servers that stayed, nothing acknowledged is missing, and nothing cancelled is there.
+    // On the servers that stayed, no acknowledged vote is missing, and no cancelled one is there.
     let stayed = 1..=SERVERS - RESTLESS;
     for (pair, voted_at) in tally.recorded.iter().filter(|(pair, _)| stayed.contains(&pair.0)) {
         assert_eq!(truth.votes.get(pair), Some(voted_at), "{pair:?}");
@@ -63,8 +63,8 @@ fn a_node_far_away_starts_and_builds_anew_while_votes_never_pause() {
     assert!(!truth.votes.contains_key(&(1, "192.0.2.235".parse().expect("an address"))));
 }
 
-/// Nodes come and go all the time while others take votes and cancellations: each has all that was acknowledged before it was
-/// started, some take votes themselves, and in the end all say the same. A long run has a million votes.
+/// Nodes come and go while others take votes and cancellations. Each new node has every vote that was acknowledged before
+/// its start, and some take votes themselves. In the end all nodes agree. A long run has a million votes.
 #[test]
 fn nodes_join_and_leave_while_votes_are_cast() {
     const JOINS_MIN: usize = 6;
@@ -82,10 +82,10 @@ fn nodes_join_and_leave_while_votes_are_cast() {
             let known = load.known();
             known.recorded.keys().step_by(known.recorded.len() / ASKED + 1).copied().collect()
         };
-        // Two on what the one before has left, two on nothing.
+        // Two nodes start on the directory of the one before, two on an empty one.
         let node = Node::start_in(left.take().unwrap_or_else(folder), &engine.url(), &[]);
         joins += 1;
-        // A store that stands still for some seconds is read later.
+        // A node reads a store that stands still for some seconds later.
         node.wait_until_following();
         let shown = next_votes(node.server(), &asked);
         let mut shown = shown.iter();
@@ -93,7 +93,7 @@ fn nodes_join_and_leave_while_votes_are_cast() {
         // A caller forgets a vote before it cancels it.
         let missing: Vec<&Pair> = asked.iter().filter(|pair| load.known().recorded.contains_key(pair)).collect();
         assert!(missing.is_empty(), "node {joins} does not show {missing:?}");
-        // Every third one leaves before it may take votes.
+        // Every third node leaves before it may take votes.
         if joins % 3 != 0 {
             node.wait_until_recording(1);
             let pair = (1, address(own_numbers.next().expect("one more")));
@@ -108,7 +108,7 @@ fn nodes_join_and_leave_while_votes_are_cast() {
     let truth = Truth::in_redis(&mut engine.connect());
     let sample: Vec<Pair> = truth.votes.keys().step_by(truth.votes.len() / ASKED + 1).copied().collect();
     for node in [&steady[0], &steady[1], &last] {
-        // By the service's own comparison: an export of a million votes is no answer that a test reads whole.
+        // Compared by the service itself: an export of a million votes is too long for a test to read.
         let check = ["cluster", "check", "--store", &engine.url(), "--control-url", &node.control_url()];
         wait_until("a node has what Redis has", || client(&check).status.success());
         assert!(next_votes(node.server(), &sample).iter().all(Option::is_some), "a vote in Redis is not shown");
@@ -135,8 +135,7 @@ fn come_and_go(control: Control) -> Caller<u32> {
     })
 }
 
-/// Regression: a store with a limit on what waits for a client closed the connection of a node that was far behind, at each
-/// try.
+/// Regression: a store with a limit on a client's output buffer closed the connection of a node far behind, at each try.
 #[test]
 fn a_node_far_behind_catches_up_with_a_store_that_limits_replies() {
     const VOTES_A_SERVER: u32 = 100;
@@ -156,13 +155,13 @@ fn a_node_far_behind_catches_up_with_a_store_that_limits_replies() {
     proxy.set(Mode::Pass);
     settle(&mut redis, &[&near, &far], "a node far behind");
     assert!(far.rebuilds_after_start() < 0.5, "it has read the state whole");
-    // An operator is told of it before the first node is started.
+    // `cluster init` warns the operator of the limit before the first node starts.
     let told = client(&["cluster", "init", "--store", &engine.url()]).stderr;
     assert!(told.contains("warning: client-output-buffer-limit normal has a hard limit of 262144 bytes"), "{told}");
 }
 
-/// One reply with the whole directory took a store with many servers longer than a node waits for it, and
-/// kept it from everybody else meanwhile.
+/// Regression: one reply with the whole directory of many servers took the store longer than a node waits, and
+/// blocked its other clients meanwhile.
 #[test]
 fn a_directory_of_many_servers_comes_in_pieces() {
     const MANY: u32 = 50_000;

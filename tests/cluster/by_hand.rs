@@ -1,5 +1,5 @@
-//! What is done to Redis by hand, without a node: functions loaded, keys of 1.0.0 taken over, an emptied store filled, and
-//! its state read as a node reads it.
+//! Redis by hand, without a node: loads functions, takes keys of 1.0.0 over, fills an emptied store, and reads its state as
+//! a node does.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::resp::{Redis, Value};
@@ -35,12 +35,12 @@ fn token(text: &str) -> Token {
     Token::new(text).expect("a token")
 }
 
-/// The address of the `nth` voter: of seven one has an IPv6 network.
+/// The address of the `nth` voter: one of seven has an IPv6 network.
 fn voter(nth: u32) -> VoterAddress {
     if nth.is_multiple_of(7) { VoterAddress::V6(Ipv6Network(nth.into())) } else { VoterAddress::V4(Ipv4(nth)) }
 }
 
-/// Its vote.
+/// The vote of that voter.
 fn vote(server: u32, nth: u32, voted_at: i64) -> StoredVote {
     let pair = Pair { server: ServerId(server), address: voter(nth) };
     StoredVote { pair, voted_at: UnixSeconds(u32::try_from(voted_at).expect("a second")) }
@@ -64,7 +64,7 @@ fn a_filled_store_is_read_as_it_was_filled_and_followed() {
     let Some(engine) = Engine::try_start(&[]) else { return };
     let now = now_unix();
     let mut filling = begin(&engine);
-    // Some servers have more votes than a call takes, most have few.
+    // Some servers have more votes than one call takes, most have few.
     let mut votes = Vec::new();
     for server in 1..=40 {
         filling.server(ServerId(server), &token(&format!("token-{server}"))).expect("it is taken");
@@ -86,7 +86,7 @@ fn a_filled_store_is_read_as_it_was_filled_and_followed() {
     let (before, n) = (mirror.digest(at), mirror.position().n);
     assert_eq!((before.servers, before.votes), (40, 814));
 
-    // It is followed to the entry that is named, past what another program writes, and then to the end.
+    // The mirror follows the log to the named entry, past entries of another program, and then to the end.
     let mut redis = engine.connect();
     for nth in 1_001..=1_003 {
         redis.ask(&["XADD", KEYS[0], "*", "message", "hello"]);
@@ -120,7 +120,7 @@ fn what_an_earlier_run_has_filled_in_stays() {
         filling
     };
     let mut cut_off = fill(&[(1, "given-before"), (2, "same")], 1);
-    // It ended before its last votes went out, and behind its servers.
+    // The run ended behind its servers, and before it sent its last votes.
     for server in 100..2_200 {
         cut_off.server(ServerId(server), &token(&format!("token-{server}"))).expect("it is taken");
     }
@@ -150,7 +150,7 @@ fn what_cannot_be_read_is_named_and_the_rest_is_read() {
     let told = mirror.unreadable().join("\n");
     assert!(told.contains("vs:{0}:s:2") && told.contains("vs:{0}:dir 3"), "{told}");
     assert_eq!((mirror.servers().len(), mirror.votes().view().len()), (2, 1));
-    // Regression: Redis says that a key has a wrong type, and not which.
+    // Regression: Redis reports that a key has a wrong type, and not which key.
     redis.ask(&["DEL", KEYS[1]]);
     redis.ask(&["SET", KEYS[1], "not ours"]);
     let refused = Mirror::read(&address_of(&engine)).err().expect("no directory").to_string();
@@ -187,7 +187,7 @@ fn the_functions_and_keys_of_1_0_0_are_taken_over_once() {
     assert_eq!((mirror.position().n, mirror.position().bits), (1, -5));
     assert_eq!(mirror.servers().token(ServerId(1)), Some(&token("demo")));
 
-    // Functions of any other version stay: its nodes may be using them.
+    // Functions of any other version stay, as its nodes may be using them.
     redis.ask(&["FUNCTION", "LOAD", "REPLACE", CODE]);
     assert_eq!(functions::ensure(&mut link), Ok(false));
     assert_eq!(code_in(&mut redis), CODE);
@@ -196,7 +196,7 @@ fn the_functions_and_keys_of_1_0_0_are_taken_over_once() {
     redis.ask(&["FUNCTION", "DELETE", LIBRARY]);
     assert_eq!(functions::ensure(&mut link), Ok(true));
 
-    // One of the names in another library: it cannot be loaded, which is said.
+    // Another library has one of the names, so Redis refuses ours, and the error names that.
     redis.ask(&["FUNCTION", "FLUSH"]);
     redis.ask(&["FUNCTION", "LOAD", &CODE.replace(LIBRARY, "another")]);
     let refused = functions::ensure(&mut link).expect_err("the name is taken");

@@ -1,5 +1,5 @@
-//! `vote-status cluster check` says whether a node has what is in Redis, while both run; and what is
-//! refused before a node starts.
+//! `vote-status cluster check` compares a running node with Redis. Also: settings and stores with which
+//! a node does not start or waits.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, client, command, folder};
@@ -30,7 +30,7 @@ fn a_check_finds_what_differs() {
     let ended = check(&engine, &node);
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.stdout, ended.stderr);
 
-    // One vote less in Redis, and one more: nothing tells the node.
+    // One vote less in Redis, and one more, without an entry in the log.
     let (gone, _) = truth.votes.first_key_value().expect("votes");
     let mut redis = engine.connect();
     let [key, member] = claim_of(*gone);
@@ -49,7 +49,7 @@ fn a_check_finds_what_differs() {
     assert_eq!(nowhere.status.code(), Some(2), "{}", nowhere.stderr);
 }
 
-/// Cooldown, prefix and schema are the store's: they are the same for all nodes, and a node with others does not start.
+/// Cooldown, prefix and schema belong to the store and are the same for all nodes: a node with others does not start.
 #[test]
 fn a_store_is_made_once_and_a_node_with_other_settings_does_not_start() {
     let Some(engine) = Engine::try_start(&[]) else { return };
@@ -77,7 +77,7 @@ fn a_store_is_made_once_and_a_node_with_other_settings_does_not_start() {
     assert_eq!(redis.ask(&["XLEN", "vs:{0}:log"]).number(), 0, "nothing was written");
     redis.ask(&["HSET", "vs:{0}:meta", "schema", "3"]);
 
-    // By 56 bits: in the function, in the state that is read whole, and in the log.
+    // The prefix of 56 bits counts in the function, in a read of the whole state, and in the log.
     let node = Node::start(&engine.url(), &with);
     node.add_servers(1);
     let [ip, near, far] = ["2001:db8:0:ab::7", "2001:db8:0:ff::1", "2001:db8:0:1ab::7"]
@@ -92,7 +92,7 @@ fn a_store_is_made_once_and_a_node_with_other_settings_does_not_start() {
     assert_eq!(settle(&mut redis, &[&node, &late], "by 56 bits").votes.len(), 1);
 }
 
-/// A node that comes back follows the store that it knew, and no other.
+/// A node that comes back follows the store that it knows, and no other.
 #[test]
 fn a_node_knows_its_store_again() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -110,7 +110,7 @@ fn a_node_knows_its_store_again() {
     let node = Node::from_server(crate::util::server::Server::spawn(command), folder);
     wait_until("it has looked, and looked again", || redis.calls("fcall_ro") >= looked + 6);
     assert_eq!(node.readiness().status, 503, "another store is waited out");
-    // The first one's state under this address: it goes on.
+    // The state of the node's own store comes under this address: the node goes on.
     redis.ask(&["FLUSHALL"]);
     let source = engine.connect().ask(&["CONFIG", "GET", "port"]).list()[1].text().to_owned();
     redis.ask(&["REPLICAOF", "127.0.0.1", &source]);

@@ -1,5 +1,5 @@
-//! The clock of Redis steps while nodes follow it, by a library that is loaded before the system's;
-//! and a node's own clock is wrong. Redis alone stamps votes, so only its steps matter.
+//! The clock of Redis steps while nodes follow it, by a library that is loaded before the system's.
+//! A node's own clock is wrong. Redis alone stamps votes, so only its steps matter.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, command, folder, init};
@@ -13,8 +13,8 @@ use crate::util::wait_until;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The clock of Redis, so many seconds from the machine's. (Debian's libfaketime and the allocator of
-/// Redis wait for each other at the start.)
+/// A library that sets the clock of Redis some seconds off the machine's. (Debian's libfaketime and Redis'
+/// allocator wait for each other at the start.)
 const SHIM: &str = r#"
 #include <fcntl.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ int gettimeofday(struct timeval *restrict now, void *restrict zone) {
 }
 "#;
 
-/// Gives a Redis that is not started yet a clock so many seconds from the machine's, and where to write another step.
+/// Gives a Redis that is not started yet a clock `step_s` off the machine's. Returns the file for further steps.
 pub(crate) fn give_clock(engine: &mut Engine, step_s: i64) -> PathBuf {
     let library = shim(engine.folder(), SHIM);
     let step_file = engine.folder().join("step");
@@ -44,7 +44,7 @@ pub(crate) fn give_clock(engine: &mut Engine, step_s: i64) -> PathBuf {
     step_file
 }
 
-/// Sets the clock of a Redis that has such a file so many seconds from the machine's.
+/// Sets the clock of a Redis with such a file `step_s` off the machine's.
 pub(crate) fn set_clock(step_file: &Path, step_s: i64) {
     let new = step_file.with_extension("new");
     fs::write(&new, step_s.to_string()).expect("the step can be written");
@@ -69,8 +69,8 @@ impl Scene {
         Scene { engine, nodes, step_file }
     }
 
-    /// Steps the clock of Redis, so far from the machine's, and waits until the nodes have seen it, and
-    /// have read everything anew where it went back: no vote is taken meanwhile.
+    /// Sets the clock of Redis `step_s` off the machine's, and waits until the nodes have seen it. After a step
+    /// back it also waits until they have read everything anew: they take no vote meanwhile.
     fn step(&self, step_s: i64) {
         let before: i64 = fs::read_to_string(&self.step_file).expect("a step").parse().expect("a number");
         let rebuilds: Vec<f64> = self.nodes.iter().map(|node| node.rebuilds("clock")).collect();
@@ -100,7 +100,7 @@ fn now(redis: &mut Redis) -> i64 {
     redis.ask(&["TIME"]).list()[0].number()
 }
 
-/// Casts through a node, for the status. A vote that is taken has the instant of the clock of Redis.
+/// Casts through a node, and gives the status. A recorded vote must have its instant from the clock of Redis.
 fn cast(redis: &mut Redis, node: &Node, number: u32) -> u16 {
     let from = now(redis);
     let response = node.control().cast(1, address(number));
@@ -121,8 +121,8 @@ fn log_id(redis: &mut Redis) -> (i64, i64) {
     (ms.parse().expect("milliseconds"), nth.parse().expect("a number"))
 }
 
-/// How far the node says that the clock has moved, each time, in milliseconds. What it measures on a machine that
-/// stalls is left out: that is seconds at most.
+/// The moves of the clock that a node has logged, in milliseconds. Moves of a few seconds are left out: a node measures
+/// them on a machine that stalls.
 fn moves_told(node: &Node) -> Vec<i64> {
     let told = node.server().stderr();
     let moved = told.lines().filter_map(|line| line.split_once("the store's clock moved by ")?.1.split_once(" ms"));
@@ -144,7 +144,7 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
     assert_eq!(scene.settle("60 s ahead"), 2);
     let ahead = log_id(&mut scene.engine.connect());
 
-    // 150 s back: votes are stamped by the clock as it is now, entries of the log go on in order.
+    // 150 s back: Redis stamps votes by its clock as it is now, and entries of the log go on in order.
     scene.step(-90);
     scene.cast(0, 1, 409);
     scene.cast(0, 2, 409);
@@ -155,7 +155,7 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
     let left_ms = scene.engine.connect().ask(&["PTTL", "vs:{0}:s:1"]).number();
     assert!(left_ms > (COOLDOWN_S + 140) * 1_000, "{left_ms} ms are left to the key");
 
-    // A cooldown ahead: what was cast before has ended, for Redis and for every node.
+    // A cooldown ahead: earlier votes have ended, for Redis and for every node.
     scene.step(5_400 + 61);
     wait_until("cooldowns end", || {
         let pairs = [1, 2, 3].map(|number| (1, address(number)));
@@ -164,11 +164,11 @@ fn a_step_of_the_clock_of_redis_is_followed_by_all() {
     scene.cast(1, 1, 201);
     assert_eq!(scene.settle("a cooldown ahead"), 1);
 
-    // And right again: that one vote was stamped an hour and a half from now, and goes on to count.
+    // The clock is right again. The last vote is stamped an hour and a half from now, and goes on to count.
     scene.step(0);
     scene.cast(0, 1, 409);
     scene.cast(0, 4, 201);
-    // What had ended, and the store had not forgotten yet, counts again.
+    // Votes that had ended and that the store has not forgotten yet count again.
     assert_eq!(scene.settle("right again"), 4);
     for node in &scene.nodes {
         let told = moves_told(node);

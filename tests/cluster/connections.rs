@@ -1,5 +1,5 @@
-//! What happens to connections while the store is well: idle ones are closed or forgotten, replies trickle, and the store
-//! stands still for a moment. Votes go on as soon as they can, and `/readyz` says what is true.
+//! Faults of connections while the store is well: idle ones are closed or forgotten, replies trickle, and the store
+//! stands still for a moment. Votes go on as soon as they can, and `/readyz` tells the truth.
 
 use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::node::Node;
@@ -12,11 +12,11 @@ use std::time::{Duration, Instant};
 
 /// The shortest idle limit that does no harm.
 const IDLE_MAX: Duration = Duration::from_secs(5);
-/// A node answers a vote within this, whatever the store does; and a busy machine takes its time.
+/// The longest time until a node answers a vote, whatever the store does, with room for a busy machine.
 const ANSWER_MAX: Duration = Duration::from_secs(6);
-/// The store stands still for so long.
+/// How long the store stands still.
 const PAUSE: Duration = Duration::from_secs(4);
-/// After this the first vote is taken again.
+/// The longest time until a node takes the first vote after that.
 const RESUME_MAX: Duration = Duration::from_secs(2);
 
 fn wait_for(what: &str, time: Duration) {
@@ -36,14 +36,14 @@ fn vote_after_pauses(engine: &Engine, store: &str) {
     settle(&mut engine.connect(), &[&node], "after pauses");
 }
 
-/// Regression: every vote after a pause was answered 503, as the votes' connection was closed.
+/// Regression: every vote after a pause was answered 503, as the store had closed the votes' connection.
 #[test]
 fn votes_go_on_where_the_store_closes_idle_connections() {
     let Some(engine) = Engine::try_store(&["--timeout", "5"]) else { return };
     vote_after_pauses(&engine, &engine.url());
 }
 
-/// Regression: a firewall that forgets a connection says nothing to either end.
+/// Regression: a firewall that forgets a connection tells neither end.
 #[test]
 fn votes_go_on_where_the_network_forgets_idle_connections() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -52,7 +52,7 @@ fn votes_go_on_where_the_network_forgets_idle_connections() {
     vote_after_pauses(&engine, &url(network.addr()));
 }
 
-/// Regression: a deadline for each read was never reached. A reply that came byte by byte held all votes up for 38 s.
+/// Regression: with a deadline for each single read, a reply that came byte by byte delayed all votes for 38 s.
 #[test]
 fn a_reply_that_trickles_holds_no_vote_up() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -71,8 +71,8 @@ fn a_reply_that_trickles_holds_no_vote_up() {
     settle(&mut engine.connect(), &[&node], "once replies come whole");
 }
 
-/// Regression: a connection of the feed that came back did not end the pause of the votes. `/readyz` was well at 0.06 s, and the
-/// first vote was taken at 2.0 to 2.5 s.
+/// Regression: the feed's connection came back and did not end the pause of the votes. `/readyz` was well at 0.06 s, and
+/// the first vote was recorded at 2.0 to 2.5 s.
 #[test]
 fn votes_go_on_at_once_after_the_store_stood_still() {
     let Some(engine) = Engine::try_store(&[]) else { return };

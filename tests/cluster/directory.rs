@@ -1,4 +1,4 @@
-//! A data directory belongs to its own store or to the shared one, and a start with the other is refused.
+//! A data directory belongs to its own store or to the shared one. A start with the other one is refused.
 
 use crate::cluster::util::engine::{Engine, copy_all, url};
 use crate::cluster::util::load::body;
@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 /// More votes than a node far away gives back within a few seconds.
 const LOST: u32 = 4_000;
 
-/// The package makes an empty store of its own at its installation. With an upgrade the address of the shared store may be
-/// lost, and come back.
+/// The package makes an empty store of its own at its installation. An upgrade may lose the address of the shared store, and
+/// it may come back.
 #[test]
 fn the_store_of_a_directory_is_its_own_or_the_shared_one() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -22,7 +22,7 @@ fn the_store_of_a_directory_is_its_own_or_the_shared_one() {
     let server = serve(own.path(), &[]);
     server.control_client().add_server(28, "old");
     server.stop();
-    // Without a live vote it may go to the shared store.
+    // A directory without a live vote may go over to the shared store.
     let node = Node::start_in(own, &engine.url(), &[]);
     node.add_servers(1);
     node.wait_until_recording(1);
@@ -54,8 +54,8 @@ fn a_directory_with_live_votes_does_not_start_with_a_shared_store() {
     ledger.expect(&serve(own.path(), &[]), "without the shared store");
 }
 
-/// Regression: a node that started with a copied directory, as from an image of a machine, took the living original for
-/// the process before it, and did not wait for it: it took votes that the original was still giving back.
+/// Regression: a node started with a copied directory, as from an image of a machine. It took the living original for its
+/// own earlier process and did not wait for it, so it recorded votes that the original was still giving back.
 #[test]
 fn a_node_with_a_copied_directory_waits_for_the_original() {
     let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };

@@ -1,5 +1,5 @@
-//! The functions that the service puts into Redis, called by hand: what one atomic step promises holds for whatever
-//! calls it. At most one vote of a pair counts, and a vote is there whole or not at all.
+//! The functions that the service puts into Redis, called by hand: one atomic step keeps its promise for every caller. At
+//! most one vote of a pair counts, and a vote is there whole or not at all.
 
 use crate::cluster::util::calls::{KEYS, STORE, claims, make_store};
 use crate::cluster::util::engine::Engine;
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::scope;
 use std::time::Instant;
 
-/// Cuts of the file, from its end.
+/// Cuts of the file within its last vote.
 const CUTS: usize = 6;
 /// Servers with votes.
 const SERVERS: u32 = 20;
 /// A cooldown short enough to see many votes of one pair, in seconds.
 const SHORT_S: u32 = 1;
-/// So many votes of pairs that had voted before are enough.
+/// The run ends after this many votes of pairs that had voted before.
 const AGAIN: usize = 100;
 
-/// The library with a cooldown of a second, called as fast as four callers can: a pair is accepted again, and never
-/// sooner. Two votes of one race would have no second between them.
+/// Four callers call the library with a cooldown of a second, as fast as they can. It accepts a pair again, and never
+/// sooner: two votes of one race would have no second between them.
 #[test]
 fn no_pair_is_accepted_again_within_its_cooldown() {
     let Some(engine) = Engine::try_start(&[]) else { return };
@@ -51,7 +51,7 @@ fn no_pair_is_accepted_again_within_its_cooldown() {
     assert!(least >= i64::from(SHORT_S), "{least} s");
 }
 
-/// A power cut may leave any part of the file's end. Entry, claim and number of a vote go together.
+/// A power cut may leave any part of the file's end. Entry, claim and number of a vote are there together or not at all.
 #[test]
 fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
     let Some(mut engine) = Engine::try_start(&["--appendfsync", "always"]) else { return };
@@ -65,7 +65,7 @@ fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
     let file = incremental_file(&engine);
     let whole = fs::read(&file).expect("the file can be read");
     let last_multi = whole.windows(5).rposition(|part| part == b"MULTI").expect("the last vote is there");
-    // All over the last vote's effects: behind its first word, its middle, all but its last byte.
+    // Cuts are spread over the last vote's effects.
     for cut in 1..=CUTS {
         let length = last_multi + (whole.len() - last_multi) * cut / (CUTS + 1);
         fs::write(&file, &whole).expect("the file can be written");
@@ -82,14 +82,14 @@ fn a_torn_file_loses_a_vote_whole_or_not_at_all() {
     }
 }
 
-/// The part of the append-only file that is being written.
+/// The part of the append-only file that Redis appends to.
 fn incremental_file(engine: &Engine) -> PathBuf {
     let entries = fs::read_dir(engine.appendonly_folder()).expect("the folder can be read");
     let mut found = entries.map(|entry| entry.expect("an entry").path());
     found.find(|path| path.to_string_lossy().ends_with(".incr.aof")).expect("it is there")
 }
 
-/// Casts votes in one write; the second of each that is accepted, by the clock of Redis.
+/// Casts votes in one write. Gives the second of each accepted vote, by the clock of Redis.
 fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
     let [log, dir, tok, meta, gone] = KEYS;
     let commands: Vec<_> =
@@ -98,7 +98,7 @@ fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
         .iter()
         .map(|[claims, server, ip]| {
             let keys = ["FCALL", "vs3_vote", "6", log, claims, dir, tok, meta, gone];
-            // No term, and no last entry that is known.
+            // The call has no term and names no last entry.
             [&keys[..], &[STORE, "", "", ip, server, "cast", "", ip]].concat()
         })
         .collect();
@@ -106,7 +106,7 @@ fn cast_all(redis: &mut Redis, votes: &[(u32, u32)]) -> Vec<Option<i64>> {
     redis.pipeline(&slices).expect("Redis answers").iter().map(accepted_at).collect()
 }
 
-/// Behind the store's time stands what became of it; a vote that is taken and a cooldown both say since when.
+/// The instant of an accepted vote. The outcome stands behind the store's time, and its instant follows.
 fn accepted_at(reply: &Value) -> Option<i64> {
     let fields = reply.list();
     let word = fields[1].text();

@@ -1,5 +1,5 @@
-//! What Redis forgets comes back from the nodes that know it, and what was taken away does not. A node shows on what Redis does
-//! not take back yet, and a node that starts waits for those that know more than it does.
+//! Nodes give back votes that Redis forgets, and none that were taken away. A node goes on showing votes that Redis does not
+//! take back yet, and a starting node waits for the nodes that know more.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
@@ -9,12 +9,12 @@ use crate::util::wait_until;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A node that starts waits for at least so long.
+/// The shortest wait of a node that starts.
 const LEAST_WAIT: Duration = Duration::from_secs(2);
-/// A node that says nothing is waited for so long.
+/// How long a starting node waits for a silent one.
 const SILENCE: Duration = Duration::from_secs(5);
 
-/// Redis goes back to an older copy of its files.
+/// Restarts Redis on an older copy of its files.
 fn go_back(engine: &mut Engine, older: &TempDir) {
     engine.kill();
     engine.put_back(older);
@@ -60,7 +60,8 @@ fn an_older_copy_is_brought_up_to_date_whole() {
     }
 }
 
-/// What Redis lost and does not take back is shown, counted and told meanwhile. It goes back once writes are taken.
+/// The node shows, counts and reports a vote that Redis lost and does not take back. It gives the vote back once Redis takes
+/// writes.
 #[test]
 fn what_is_not_taken_back_is_shown_and_told() {
     let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
@@ -75,7 +76,7 @@ fn what_is_not_taken_back_is_shown_and_told() {
     go_back(&mut engine, &older);
     node.server().wait_for_lines("do not restart this node", 1);
     assert!((node.metric("vote_status_store_owed") - 1.0).abs() < f64::EPSILON, "{}", node.server().stderr());
-    // Another restart takes nothing of it away, and counts nothing twice.
+    // Another restart of Redis loses no such vote, and counts none twice.
     let failures = || node.metric(r#"vote_status_store_connection_failures_total{connection="feed"}"#);
     let before = failures();
     go_back(&mut engine, &older);
@@ -93,7 +94,7 @@ fn what_is_not_taken_back_is_shown_and_told() {
     assert!((node.restored() - 1.0).abs() < f64::EPSILON, "{}", node.restored());
 }
 
-/// A node that starts waits until every other one has said that it owes nothing, or says nothing any more.
+/// A starting node waits until every other one has reported that it owes nothing, or is silent.
 #[test]
 fn a_start_waits_for_the_others_and_not_for_ever() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -112,7 +113,7 @@ fn a_start_waits_for_the_others_and_not_for_ever() {
     };
     let (second, waited) = start(LEAST_WAIT);
     assert!(waited < SILENCE, "the other one has said that it owes nothing: {waited:?}");
-    // Nodes that are gone for good are waited for, and not for ever.
+    // A starting node waits for nodes that are gone for good, and not for ever.
     drop((first, second));
     let (third, _) = start(SILENCE);
     settle(&mut engine.connect(), &[&third], "alone");

@@ -1,5 +1,5 @@
-//! Redis goes away and comes back: status goes on, votes are refused and nowhere recorded, readiness
-//! follows its option, it is said once, and no secret is.
+//! Redis goes away and comes back: status goes on, votes are refused and nowhere recorded, and readiness
+//! follows its option. The log tells of it once, and never a secret.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, client, folder, init};
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 const META: &str = "vs:{0}:meta";
 const PASSWORD: &str = "a-password-that-nobody-may-see";
-/// What the log says of the time without Redis.
+/// The log's words for status requests without Redis.
 const STATUS_MEANWHILE: &str = "status requests are answered by what is known";
 
 #[test]
@@ -76,7 +76,7 @@ fn status_goes_on_without_redis() {
         let all = node.server().stderr();
         let told: Vec<&str> = all.lines().skip(said).filter(|line| line.contains("until it is well again")).collect();
         assert!(told.iter().any(|line| line.contains(STATUS_MEANWHILE)), "{all}");
-        // Behind the instant, which is the first word.
+        // The first word of a line is its instant.
         let kinds: BTreeSet<&str> = told.iter().filter_map(|line| Some(line.split_once(' ')?.1)).collect();
         assert_eq!(kinds.len(), told.len(), "said once, not for every try:\n{all}");
     }
@@ -110,7 +110,7 @@ fn a_node_without_redis_at_its_start_waits() {
     settle(&mut engine.connect(), &[&first, &node], "a node that waited");
 }
 
-/// A fresh node has no id to compare by: what a store that is being filled holds so far is no state.
+/// A fresh node has no id to compare with: it must not take a half-filled store for a state.
 #[test]
 fn a_fresh_node_waits_for_a_store_that_is_being_filled() {
     let Some(engine) = Engine::try_start(&[]) else { return };
@@ -148,7 +148,7 @@ fn no_password_is_ever_told() {
     for path in ["/metrics", "/readyz", "/healthz", "/v1/cluster", "/v1/cluster/digest"] {
         told += node.control().get(path).text();
     }
-    // Wrong ones, in every place that takes one.
+    // Wrong passwords, in every place that takes one.
     for wrong in [
         format!("redis://:{PASSWORD}x@{addr}"),
         format!("redis://user:{PASSWORD}@{addr}"),

@@ -1,4 +1,4 @@
-//! What a pause has held up comes when nobody waits for it any more: it is not done then.
+//! A node that was paused does not carry out requests whose callers no longer wait.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
@@ -9,9 +9,9 @@ use crate::util::wait_until;
 use rustix::process::Signal;
 use std::time::{Duration, Instant};
 
-/// Regression: a node that was paused with a cancellation in its socket carried it out once it went on, long after its
-/// caller had cancelled through another node and the address had voted again. A caller that keeps its connection open
-/// may have done so as well: it is answered 503.
+/// Regression: a node was paused with a cancellation in its socket, and carried it out once it went on. By then its caller
+/// had cancelled through another node, and the address had voted again. A caller that keeps its connection open may have
+/// done so as well: it is answered 503.
 #[test]
 fn a_cancellation_that_a_paused_node_has_not_read_ends_no_later_vote() {
     let Some(engine) = Engine::try_store(&[]) else { return };

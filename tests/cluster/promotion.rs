@@ -1,4 +1,4 @@
-//! A store with replicas: what they confirm is told of every vote, and the first of them alarms nobody.
+//! A store with replicas: the answer to every vote tells whether they confirmed it. A first replica raises no alarm.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
@@ -7,8 +7,8 @@ use crate::util::ledger::address;
 use crate::util::wait_until;
 use rustix::process::Signal;
 
-/// Only a vote that was new was told to be unconfirmed: one that was there already, and any in a batch,
-/// looked as if it were on two machines.
+/// Regression: only the answer to a new vote told that it was unconfirmed. A vote that was there already,
+/// and any in a batch, looked as if it were on two machines.
 #[test]
 fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
     let Some(primary) = Engine::try_store(&[]) else { return };
@@ -24,7 +24,7 @@ fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
     replica.signal(Signal::STOP);
     assert_eq!(record(&first), (None, Some(false)));
     assert_eq!(record(&first), (Some(true), Some(false)));
-    // One that has written nothing on its connection.
+    // A node that has written nothing on its connection.
     let second = Node::start(&primary.url(), &wait);
     second.wait_until_recording(1);
     assert_eq!(record(&second), (Some(true), Some(false)));
@@ -38,7 +38,7 @@ fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
     });
 }
 
-/// A primary gives its past another name when its first replica comes: nothing is lost by that.
+/// A primary renames its replication history when its first replica comes, and loses nothing.
 #[test]
 fn a_first_replica_is_no_other_history() {
     let Some(primary) = Engine::try_store(&[]) else { return };
@@ -50,7 +50,7 @@ fn a_first_replica_is_no_other_history() {
     let _replica = Engine::replica_of(primary.addr(), &[]);
     assert_ne!(redis.info("master_replid"), before, "this Redis names its past anew");
     let said = node.server().stderr().lines().count();
-    // Its feed looks once a second, and calls two functions that only read then.
+    // The node's feed looks once a second, with calls of two read-only functions.
     let (looked, mut number) = (redis.calls("fcall_ro"), 0);
     wait_until("the node has looked, and looked again", || {
         number += 1;

@@ -1,6 +1,6 @@
-//! Every kind of reason that a store may have is staged with the real thing, and has to be told as
-//! what it is: in the log, in `/readyz` and as a metric. It used to be the first reason that was
-//! told, whatever came after it.
+//! Stages every kind of trouble of a store on a real one. The node must report the right reason
+//! in the log, in `/readyz` and as a metric. Regression: the node kept reporting the first reason,
+//! whatever came after it.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
@@ -11,19 +11,19 @@ use rustix::process::Signal;
 use std::fs;
 use std::thread::scope;
 
-/// What `/readyz` says of one of the connections; `null` where all is well.
+/// The reason that `/readyz` gives for one of the connections; empty where all is well.
 fn reason(node: &Node, connection: &str) -> String {
     let body = node.readiness().json();
     assert_eq!(node.readiness().status, 200, "a node stays ready: {body:?}");
     body["store"][connection]["reason"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Why the log is not followed, in a line.
+/// The line of `/readyz` on why the node does not follow the log.
 fn message(node: &Node) -> String {
     node.readiness().json()["store"]["feed"]["message"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Waits for one of some reasons, and for the line and the metric that go with it. Votes are tried meanwhile.
+/// Waits for one of some reasons, with its line and its metric. Tries votes meanwhile.
 fn expect(node: &Node, connection: &str, reasons: &[&str], line: &str) {
     let mut last = String::new();
     let mut number = 0;
@@ -49,8 +49,8 @@ fn expect_well(node: &Node, number: u32) {
     });
 }
 
-/// It said "the state is being loaded: wait until that is done", for as long as nobody answered, and not where it listens.
-/// Wants no Redis.
+/// Regression: without an answer of the store, the node said only "the state is being loaded: wait until that is done".
+/// Needs no Redis.
 #[test]
 fn a_node_that_its_store_has_never_answered_says_so() {
     let node = Node::start("redis://127.0.0.1:1", &[]);
@@ -77,7 +77,7 @@ fn a_store_that_takes_no_votes_says_why() {
     redis.ask(&["CONFIG", "SET", "min-replicas-to-write", "0"]);
     expect_well(&node, 12);
 
-    // What cannot be replaced is a folder of the file's name.
+    // Redis cannot replace a folder that has the file's name.
     let file = engine.folder().join("dump.rdb");
     fs::create_dir(&file).expect("a folder");
     redis.ask(&["CONFIG", "SET", "save", "3600 1"]);
@@ -92,7 +92,7 @@ fn a_store_that_takes_no_votes_says_why() {
     redis.ask(&["CONFIG", "SET", "maxmemory", "0"]);
     expect_well(&node, 14);
 
-    // It drops nothing without a limit, which may come at any moment.
+    // Without a memory limit Redis evicts nothing, but a limit may come at any moment.
     redis.ask(&["CONFIG", "SET", "maxmemory-policy", "volatile-ttl"]);
     wait_until("the node has looked", || node.server().stderr().contains("EVICTING store at"));
     expect(&node, "votes", &["eviction"], "with maxmemory-policy volatile-ttl it drops votes");
@@ -104,7 +104,7 @@ fn a_store_that_takes_no_votes_says_why() {
 
 #[test]
 fn a_store_that_is_not_followed_says_why() {
-    // Otherwise its file may lack most of what it has said to have, and is read in no time.
+    // Otherwise the file may lack most of the acknowledged writes, and loads in no time.
     let Some(mut engine) = Engine::try_store(&["--appendfsync", "always"]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
@@ -118,7 +118,7 @@ fn a_store_that_is_not_followed_says_why() {
 
     let other = Engine::start(&[]);
     redis.ask(&["REPLICAOF", "127.0.0.1", &other.addr().port().to_string()]);
-    // The function itself may be the first to be refused.
+    // The function call itself may be refused first.
     expect(&node, "votes", &["role", "read_only"], "the store at");
     expect(&node, "feed", &["role"], "master -> replica");
     wait_until("it is told what it is now", || message(&node).contains("is a replica: its primary is wanted"));
@@ -139,14 +139,14 @@ fn a_store_that_is_not_followed_says_why() {
     redis.ask(&["HSET", "vs:{0}:meta", "store", &id]);
     expect_well(&node, 13);
 
-    // It looks for questions after each 1,024 commands of its file, which has to be sooner than they are given up.
+    // A loading Redis looks for requests after each 1,024 commands of its file. That has to be before the node gives up.
     let keys: Vec<String> = (0..40_000).map(|key| format!("key-{key}")).collect();
     let sets: Vec<[&str; 3]> = keys.iter().map(|key| ["SET", key, "1"]).collect();
     let sets: Vec<&[&str]> = sets.iter().map(|words| &words[..]).collect();
     assert_eq!(redis.pipeline(&sets).expect("it takes them").len(), 40_000);
     engine.kill();
     expect(&node, "feed", &["unreachable"], "does not answer");
-    // In microseconds, and each pause takes a busy machine many times that: it reads until it was seen, and no longer.
+    // In microseconds. On a busy machine each pause takes many times that, so the delay ends once the node has seen LOADING.
     engine.add_args(&["--key-load-delay", "100"]);
     scope(|all| {
         let addr = engine.addr();
@@ -157,7 +157,7 @@ fn a_store_that_is_not_followed_says_why() {
     expect_well(&node, 14);
 }
 
-/// A password that was changed read `unexpected end of file`, and a file with the new one needed a restart.
+/// Regression: a changed password was reported as `unexpected end of file`, and a file with the new one needed a restart.
 #[test]
 fn a_password_is_rotated_without_a_restart() {
     let Some(engine) = Engine::try_start(&[]) else { return };
@@ -175,7 +175,7 @@ fn a_password_is_rotated_without_a_restart() {
     expect_well(&node, 10);
     let hang_up = |redis: &mut crate::cluster::util::resp::Redis| redis.ask(&["CLIENT", "KILL", "USER", "node"]);
 
-    // As it should be done: two passwords for a while, and no vote is refused.
+    // The right way: the user has two passwords for a while, and no vote is refused.
     redis.ask(&["ACL", "SETUSER", "node", ">second"]);
     write("second");
     node.server().signal(Signal::HUP);
@@ -185,7 +185,7 @@ fn a_password_is_rotated_without_a_restart() {
     hang_up(&mut redis);
     expect_well(&node, 12);
 
-    // Regression: a user that may not do all that nodes do was told of as one that is let in.
+    // Regression: a user with too few rights for a node was reported as let in.
     redis.ask(&["ACL", "SETUSER", "node", "-zadd"]);
     node.server().signal(Signal::HUP);
     wait_until("SIGHUP tells of a right that is missing", || {
@@ -194,7 +194,7 @@ fn a_password_is_rotated_without_a_restart() {
     redis.ask(&["ACL", "SETUSER", "node", "+zadd"]);
     expect_well(&node, 14);
 
-    // And as it should not: the old one is gone first.
+    // The wrong way: the old password is removed first.
     redis.ask(&["ACL", "SETUSER", "node", "<second", ">third"]);
     hang_up(&mut redis);
     expect(&node, "feed", &["authentication"], "WRONGPASS");
@@ -214,7 +214,7 @@ fn a_password_is_rotated_without_a_restart() {
     typed.server().wait_for_lines("--store holds a password", 1);
 }
 
-/// A process that was stopped and goes on finds its calls interrupted: that is no lost store.
+/// A process that was stopped finds its system calls interrupted: that is no lost store.
 #[test]
 fn a_node_that_was_stopped_for_a_moment_has_not_lost_its_store() {
     let Some(engine) = Engine::try_store(&[]) else { return };

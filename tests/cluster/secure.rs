@@ -1,4 +1,4 @@
-//! A store under TLS: a real one, with real certificates of an authority of the test's own.
+//! A real store under TLS, with real certificates from the test's own authority.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::SERVERS;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use tempfile::TempDir;
 
-/// An authority, and what it has signed for 127.0.0.1.
+/// An authority, and the certificates that it has signed for 127.0.0.1.
 struct Authority {
     folder: TempDir,
 }
@@ -52,7 +52,7 @@ impl Authority {
         self.path(name).display().to_string()
     }
 
-    /// What a Redis is told to listen under TLS besides its port in the clear.
+    /// The arguments with which Redis also listens under TLS, besides its port in the clear.
     fn arguments(&self, port: u16, auth: &str) -> Vec<String> {
         let options = [
             ("--tls-port", port.to_string()),
@@ -65,9 +65,9 @@ impl Authority {
     }
 }
 
-/// A Redis under TLS, where it listens, and its authority.
+/// A Redis under TLS, the address of its TLS port, and its authority.
 fn secured(auth: &str) -> Option<(Engine, SocketAddr, Authority)> {
-    // The server of some packages knows no TLS.
+    // Some packages have a server without TLS.
     if !has(&["redis-server", "openssl"]) || !crate::cluster::util::engine::knows_tls() {
         return None;
     }
@@ -82,7 +82,7 @@ fn init(store: &str, with: &[&str]) -> crate::util::server::Ended {
     client(&[&["cluster", "init", "--store", store][..], with].concat())
 }
 
-/// As in the documentation: with the authority, and with a certificate for a store that wants one.
+/// As documented: with the authority, and with a certificate for a store that wants one.
 #[test]
 fn nodes_follow_a_store_under_tls() {
     let Some((engine, addr, authority)) = secured("yes") else { return };
@@ -90,7 +90,7 @@ fn nodes_follow_a_store_under_tls() {
     let (ca, cert, key) = (authority.text("ca.crt"), authority.text("node.crt"), authority.text("node.key"));
     let believed = ["--store-ca", &ca];
     let with = ["--store-ca", &ca, "--store-cert", &cert, "--store-key", &key];
-    // The system does not know the authority; the store does not know who shows nothing.
+    // The system does not know the authority. The store refuses clients without a certificate.
     let strange = init(&store, &[]);
     assert!(strange.status.code() == Some(2) && strange.stderr.contains("TLS: "), "{}", strange.stderr);
     let unknown = init(&store, &believed);
@@ -98,7 +98,7 @@ fn nodes_follow_a_store_under_tls() {
     assert!(unknown.stderr.to_lowercase().contains("certificate"), "{}", unknown.stderr);
     let made = init(&store, &with);
     assert!(made.status.success(), "{}", made.stderr);
-    // In the clear there is no certificate to look at.
+    // A connection in the clear has no certificate to verify.
     let clear = init(&engine.url(), &believed);
     assert!(clear.stderr.contains("begins with rediss://"), "{}", clear.stderr);
 
@@ -115,7 +115,7 @@ fn nodes_follow_a_store_under_tls() {
     assert_eq!(compared.status.code(), Some(0), "{}{}", compared.stdout, compared.stderr);
 }
 
-/// Files are read at each connection: one that is wrong is told as such, and a better one needs no restart.
+/// The node reads its files at each connection: it reports a wrong one, and a better one needs no restart.
 #[test]
 fn a_certificate_that_is_not_believed_any_more_is_told_as_tls() {
     let Some((engine, addr, authority)) = secured("no") else { return };
@@ -141,12 +141,12 @@ fn a_certificate_that_is_not_believed_any_more_is_told_as_tls() {
 }
 
 /// The store and the nodes get other certificates, and at last another authority, while votes are cast and every connection
-/// is made anew: no vote is lost, none counts twice, and votes go on.
+/// is renewed. No vote is lost, none counts twice, and votes go on.
 #[test]
 fn certificates_and_their_authority_are_renewed_under_load() {
     const MORE: usize = 200;
     let Some((engine, addr, mut authority)) = secured("yes") else { return };
-    // What the nodes read: certificates are replaced there.
+    // The folder that the nodes read, where the test replaces certificates.
     let of_nodes = tempfile::tempdir().expect("a temporary folder");
     let put = |name: &str, bytes: Vec<u8>| {
         let new = of_nodes.path().join("new");
@@ -166,27 +166,27 @@ fn certificates_and_their_authority_are_renewed_under_load() {
     let load = Load::voting(&[&nodes[0], &nodes[1]], 8, 0, 0);
     load.wait_for_more(MORE);
     let mut redis = engine.connect();
-    // All that there are, and votes go on over the new ones.
+    // Ends all connections of the nodes. Votes go on over new ones.
     let hang_up = |redis: &mut Redis| {
         redis.ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
         load.wait_for_more(MORE);
     };
     for _ in 0..rounds(3) {
         let next = Authority::new();
-        // First everybody believes both authorities.
+        // First the store and all nodes trust both authorities.
         let both = [authority.read("ca.crt"), next.read("ca.crt")].concat();
         let bundle = next.text("both.crt");
         std::fs::write(&bundle, &both).expect("the folder takes a file");
         put("ca.crt", both);
         redis.ask(&["CONFIG", "SET", "tls-ca-cert-file", &bundle]);
         hang_up(&mut redis);
-        // Then each side shows what the new one has signed,
+        // Then each side presents a certificate of the new one,
         let (store_cert, store_key) = (next.text("store.crt"), next.text("store.key"));
         redis.ask(&["CONFIG", "SET", "tls-cert-file", &store_cert, "tls-key-file", &store_key]);
         hang_up(&mut redis);
         renew_nodes(&next, &["node.crt", "node.key"]);
         hang_up(&mut redis);
-        // and nobody believes the old one any more.
+        // and at last no side trusts the old one.
         renew_nodes(&next, &["ca.crt"]);
         redis.ask(&["CONFIG", "SET", "tls-ca-cert-file", &next.text("ca.crt")]);
         hang_up(&mut redis);
@@ -203,8 +203,8 @@ fn certificates_and_their_authority_are_renewed_under_load() {
     assert_eq!(checked.status.code(), Some(0), "{}{}", checked.stdout, checked.stderr);
 }
 
-/// Regression: `rediss://` to a port in the clear, which waits for the rest of what it takes for a command, was told as
-/// the system's error for a socket that has nothing to read yet.
+/// Regression: a port in the clear takes the start of TLS for a command, and waits for its rest. With `rediss://` the error
+/// was the system's for a socket that has nothing to read yet.
 #[test]
 fn a_port_that_says_nothing_under_tls_is_told_as_slow() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -214,7 +214,7 @@ fn a_port_that_says_nothing_under_tls_is_told_as_slow() {
     assert!(tried.stderr.contains("TLS: it takes too long"), "{}", tried.stderr);
 }
 
-/// Sentinels and what they watch, all of it under TLS.
+/// Sentinels and the machines that they watch, all under TLS.
 #[test]
 fn nodes_ask_sentinels_under_tls() {
     let Some((engine, addr, authority)) = secured("no") else { return };
@@ -235,7 +235,7 @@ fn nodes_ask_sentinels_under_tls() {
     assert_eq!(node.control().cast(1, address(1)).status, 201);
     assert_eq!(settle(&mut engine.connect(), &[&node], "by Sentinels under TLS").votes.len(), 1);
 
-    // One of three is not more than half: it may be the one that is cut off.
+    // One of three Sentinels is not more than half: it may be the one that is cut off.
     let mut sentinels = sentinels;
     sentinels[0].kill();
     assert!(init(&store, &["--store-ca", &ca]).status.success(), "two of three are");

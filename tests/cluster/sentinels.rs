@@ -1,5 +1,5 @@
-//! Three Sentinels, a primary and two replicas, real ones: the primary dies under load, another is
-//! named, and the nodes find it by themselves.
+//! Three real Sentinels, a primary and two replicas. The primary dies under load, the Sentinels name
+//! another, and the nodes find it by themselves.
 
 use crate::cluster::util::engine::{Engine, sentinels_url};
 use crate::cluster::util::load::SERVERS;
@@ -8,7 +8,7 @@ use crate::cluster::util::oracle::settle;
 use crate::util::load::Load;
 use crate::util::wait_until;
 
-/// The Sentinels wait for a second before they take the primary for dead.
+/// How long the primary is silent before the Sentinels take it for dead.
 const DOWN_AFTER_MS: u32 = 1_000;
 
 #[test]
@@ -40,12 +40,12 @@ fn nodes_follow_the_primary_that_sentinels_name() {
     let lost = confirmed.filter(|(pair, _)| !truth.votes.contains_key(pair)).count();
     assert_eq!((lost, tally.doubles.len()), (0, 0));
 
-    // The old primary comes back and says for a while that it is one: nobody believes it.
+    // The old primary comes back and claims for a while to be one: no node believes it.
     primary.run();
     let load = Load::voting(&[&nodes[0], &nodes[1]], 16, 0, 500_000);
     load.wait_for_more(100);
     wait_until("the old primary is made a replica", || {
-        // Its connections are cut at that moment.
+        // Redis cuts its connections at that moment.
         let role = primary.connect().try_ask(&["ROLE"]);
         role.is_ok_and(|role| role.list()[0].text() == "slave")
     });

@@ -1,5 +1,5 @@
-//! A server in cluster mode: three real shards. The keys have one slot, so one of them has all; nodes
-//! find it from any, and go with it.
+//! Redis in cluster mode with three real shards. All keys are in one slot, so one shard has them all.
+//! Nodes find that shard from any other, and follow the slot.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::load::SERVERS;
@@ -11,7 +11,7 @@ use crate::util::load::Load;
 use crate::util::needs::has;
 use crate::util::wait_until;
 
-/// Where every key of ours lies: the slot of the text between the braces.
+/// The slot of all our keys, by the text between their braces.
 const SLOT: &str = "13907";
 const META: &str = "vs:{0}:meta";
 
@@ -23,11 +23,11 @@ struct Shards {
 
 impl Shards {
     fn new() -> Shards {
-        // A failed one is noticed after this, in milliseconds. The others go on without it.
+        // The others notice a failed shard after the node timeout, in milliseconds, and go on without it.
         let args =
             "--cluster-enabled yes --cluster-require-full-coverage no --cluster-node-timeout 1500 --cluster-port";
         let start = || {
-            // The bus has a port of its own, which is no more than any free one.
+            // The cluster bus has a port of its own: any free one.
             let bus = std::net::TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
             let port = bus.to_string();
             (Engine::start(&args.split(' ').chain([port.as_str()]).collect::<Vec<_>>()), bus)
@@ -59,7 +59,7 @@ impl Shards {
         Shards { primaries: all.into_iter().map(|(engine, _)| engine).collect(), replica }
     }
 
-    /// Moves our slot and all that is in it.
+    /// Moves our slot with all its keys.
     fn migrate(&self, from: usize, to: usize) {
         let [source, target] = [&self.primaries[from], &self.primaries[to]];
         let (mut source_redis, mut target_redis) = (source.connect(), target.connect());
@@ -101,7 +101,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
         return;
     }
     let mut shards = Shards::new();
-    // A shard that has nothing of ours, and does not end, names the owner.
+    // A shard without our keys, which stays up, names the owner.
     let store = shards.primaries[0].url();
     init(&store);
     assert!(owns(&shards.primaries[2]));
@@ -117,7 +117,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
     assert_eq!((before.doubles.len(), before.unavailable), (0, 0));
     settle(&mut shards.primaries[2].connect(), &both, "on the third shard");
 
-    // The slot moves to another shard, which has never seen our functions, while votes come in.
+    // While votes come in, the slot moves to a shard that has never had our functions.
     let during = load(100_000, 50);
     shards.migrate(2, 1);
     assert!(owns(&shards.primaries[1]));
@@ -129,7 +129,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
     assert!(kept(&before.recorded) && kept(&tally.recorded), "a vote is gone");
     println!("{} tries, {} refused while the slot moved", tally.tries, tally.unavailable);
 
-    // And back, to the shard that has a replica; then its primary dies, and so does the one that was named.
+    // The slot moves back to the shard with a replica. Then its primary dies, and so does the shard of the nodes' option.
     shards.migrate(1, 2);
     for node in both {
         node.wait_until_recording(1);
@@ -147,7 +147,7 @@ fn nodes_go_with_the_slot_of_their_keys() {
     assert!(kept(&before.recorded) && kept(&tally.recorded), "a vote is gone");
 }
 
-/// Functions are each shard's own: the one that lacks them is named.
+/// Each shard has functions of its own: the node names the shard that lacks them.
 #[test]
 fn the_shard_that_lacks_the_functions_is_named() {
     if !has(&["redis-server"]) {

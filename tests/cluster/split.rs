@@ -1,5 +1,5 @@
-//! A primary that is cut off from its replicas stops taking votes, where it is told to: what it took
-//! would be forgotten when another is promoted.
+//! A primary that is cut off from its replicas stops taking votes, where it is configured so: a promotion
+//! would forget those votes.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;

@@ -1,5 +1,5 @@
-//! What is not as it should be in a Redis, and stops no votes, or is named with its remedy: entries of
-//! others in the log, functions of another hand, rights that are missing.
+//! Strange content of a Redis, which stops no votes or is reported with its remedy: foreign entries
+//! in the log, foreign functions, missing rights.
 
 use crate::cluster::util::engine::{Engine, add_documented_user};
 use crate::cluster::util::node::Node;
@@ -10,12 +10,12 @@ use vote_status::cluster::functions::CODE;
 
 const LOG: &str = "vs:{0}:log";
 
-/// Entries that vote-status did not write used to stop all votes, and were not named.
+/// Regression: entries that vote-status did not write stopped all votes, and were not named.
 #[test]
 fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     let Some(engine) = Engine::try_store(&[]) else { return };
     let mut redis = engine.connect();
-    // Before anything of ours, then between, several in a row, and last.
+    // Before all our entries, then between them, several in a row, and last.
     redis.ask(&["XADD", LOG, "*", "message", "hello"]);
     let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
     nodes[0].add_servers(1);
@@ -40,7 +40,7 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     }
 }
 
-/// Nodes stop at a library of another hand: a node with an open connection is not to vote by foreign code either.
+/// Nodes stop at a foreign library: even a node with an open connection must not record votes by foreign code.
 #[test]
 fn a_library_of_another_hand_is_named() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -65,7 +65,7 @@ fn a_library_of_another_hand_is_named() {
     settle(&mut redis, &[&node, &late], "with its own functions again");
 }
 
-/// A missing command left an entry in the log without its vote; now it is named before anybody votes.
+/// Regression: a missing right left an entry in the log without its vote. The node names it before any vote.
 #[test]
 fn missing_rights_are_named_with_their_keys() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -92,7 +92,7 @@ fn missing_rights_are_named_with_their_keys() {
     settle(&mut redis, &[&first, &node], "with all rights");
 }
 
-/// Regression: one server's key of a wrong type kept every node from starting, and was not named.
+/// Regression: a key of a wrong type, of one server, kept every node from starting and was not named.
 #[test]
 fn a_key_of_a_wrong_type_is_named_and_costs_its_server_alone() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -116,7 +116,7 @@ fn a_key_of_a_wrong_type_is_named_and_costs_its_server_alone() {
     assert_eq!(late.control().cast(1, address(2)).status, 201);
     settle(&mut redis, &[&node, &late], "without that key");
 
-    // A shared key: nothing is half done.
+    // With a shared key of a wrong type, no change is half done.
     redis.ask(&["DEL", "vs:{0}:gone"]);
     redis.ask(&["SET", "vs:{0}:gone", "not ours"]);
     let before = redis.ask(&["XLEN", LOG]);

@@ -1,4 +1,4 @@
-//! A store of 1.0.0, made by its functions, is taken over by the first node of this version.
+//! The first node of this version takes over a store of 1.0.0, made by the functions of that version.
 
 use crate::cluster::util::calls::{KEYS, claims};
 use crate::cluster::util::engine::Engine;
@@ -9,12 +9,12 @@ use crate::util::ledger::{Pair, next_votes};
 use crate::util::wait_until;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// The functions of 1.0.0, as they were.
+/// The functions of version 1.0.0, unchanged.
 const CODE_OF_1_0_0: &str = include_str!("../../nodes/tests/kept/functions-1.0.0.lua");
-/// The clock of the store is the machine's: no term is ever over.
+/// A term that never ends.
 const ALWAYS: &str = "9000000000000";
 
-/// Calls a function of 1.0.0 that is about a server.
+/// Calls a function of 1.0.0 for a server.
 fn call_1_0_0(redis: &mut Redis, function: &str, server: &str, more: &[&str]) -> Value {
     let [log, dir, tok, meta, gone] = KEYS;
     let claims = claims(server.parse().expect("a number"));
@@ -79,7 +79,7 @@ fn a_store_of_1_0_0_is_taken_over_with_all_that_it_remembers() {
         assert_eq!(node.control().get("/v1/servers/3").status, 404);
         assert_eq!(node.control().cast(1, voter(1)).status, 409);
     }
-    // What was taken away stays away.
+    // A cancelled vote stays cancelled.
     let body = format!(r#"{{"server_id":1,"ip":"{}","voted_at":{cancelled_at}}}"#, voter(2));
     let again = nodes[0].control().post("/v1/votes?mode=record", &body);
     assert_eq!((again.status, &again.json()["error"]), (422, &"cancelled".into()), "{again:?}");

@@ -1,5 +1,5 @@
-//! A server that is listed keeps its token, on a store of many nodes as on one of its own, unless its
-//! replacement is asked for; also where a store is filled again.
+//! A listed server keeps its token unless a request replaces it, on a shared store as on a node's own,
+//! also where a store is filled again.
 
 use crate::cluster::util::calls::{KEYS, call};
 use crate::cluster::util::engine::Engine;
@@ -13,8 +13,8 @@ fn token(node: &Node, server: u32) -> String {
     node.control().get(&format!("/v1/servers/{server}")).json()["token"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Regression: a second run, from a node that knew another token, replaced the one of the run that was cut off, and did not
-/// say so. Once nodes follow the store, they give it what they know.
+/// Regression: after a run that was cut off, a second one from a node with another token replaced the first token in
+/// silence. Once nodes follow the store, they give it their own listings.
 #[test]
 fn a_store_that_is_filled_twice_tells_of_the_first_tokens() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -22,7 +22,7 @@ fn a_store_that_is_filled_twice_tells_of_the_first_tokens() {
     node.add_servers(2);
     let (mut redis, held) = (engine.connect(), token(&node, 1));
     redis.ask(&["FLUSHALL"]);
-    // What a run that was cut off leaves behind.
+    // The state that an interrupted run leaves.
     let store = node.control().get("/v1/cluster").json()["store_id"].as_str().expect("an id").to_owned();
     let filling = format!("reseed-{store}");
     redis.ask(&["FCALL", "vs3_init", "1", KEYS[3], &filling, "5400", "64"]);
@@ -43,7 +43,7 @@ fn a_store_that_is_filled_twice_tells_of_the_first_tokens() {
 fn a_store_that_is_filled_tells_on_a_terminal_how_much_was_read() {
     let Some(engine) = Engine::try_store(&[]).filter(|_| has(&["script"])) else { return };
     let node = Node::start(&engine.url(), &[]);
-    // The progress is drawn each 1,024 servers and votes.
+    // `reseed` draws its progress each 1,024 servers and votes.
     let token = "t".repeat(100);
     let lines: String = (1..=1_100).map(|id| format!("{{\"server_id\":{id},\"token\":\"{token}{id}\"}}\n")).collect();
     assert_eq!(node.control().post("/v1/servers/batch", &lines).json()["recorded"], 1_100);
@@ -56,8 +56,8 @@ fn a_store_that_is_filled_tells_on_a_terminal_how_much_was_read() {
     assert!(ended.stdout.contains("1100 servers and votes taken"), "{ended:?}");
 }
 
-/// Tokens with `+` and `=` pass through the log and through a read of the whole state. So does `..`, with which version
-/// 1.0.0 listed servers: it names no server, and keeps no node from the others.
+/// Tokens with `+` and `=` pass through the log and through a read of the whole state. So does `..`, a token that version
+/// 1.0.0 allowed: it names no server, and no node fails on it.
 #[test]
 fn every_token_that_a_version_has_listed_is_read() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -82,7 +82,7 @@ fn every_token_that_a_version_has_listed_is_read() {
     ] {
         assert_eq!(get(node.server().public(), path).status, status, "{path}");
     }
-    // The way out, which all nodes follow.
+    // A new token is the way out, and all nodes follow it.
     assert_eq!(newcomer.control().post("/v1/servers/2/token", "").status, 200);
     settle(&mut redis, &[&nodes[0], &nodes[1], &newcomer], "after");
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 
 const FILE: &str = "redis.rdb";
 
-/// The dump is loaded by a Redis whose clock is at that moment too: nodes follow it.
+/// A Redis whose clock is at the moment of the dump loads it, as nodes follow that clock.
 #[test]
 fn keys_of_every_version_are_read() {
     if !has(&["redis-server", "cc"]) {
@@ -36,7 +36,7 @@ fn keys_of_every_version_are_read() {
     for version in kept {
         let what = version.display().to_string();
         let engine = redis_at(MOMENT_S + LATER_S, Some(&version.join(FILE)));
-        // The dump has the functions of its version: the node replaces them, and takes the keys over.
+        // The dump has the functions of its version: the node replaces them and takes the keys over.
         expect_all(Node::start(&engine.url(), &[]).server(), &what, &[]);
     }
 }

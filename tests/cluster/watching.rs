@@ -1,5 +1,5 @@
-//! What an operator watches: the metrics of a node are as Prometheus wants them, and every metric that
-//! the alerts and the dashboard ask for is one of them.
+//! The operator's view: a node's metrics are as Prometheus wants them, and include every metric that
+//! the alerts and the dashboard ask for.
 
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
@@ -12,7 +12,7 @@ use std::fs;
 
 const FILES: &[&str] = &["contrib/prometheus/cluster-alerts.yml", "contrib/grafana/vote-status-cluster.json"];
 
-/// Every name of ours in a text, without what a histogram adds.
+/// Every metric name of ours in a text, without the suffix of a histogram.
 fn names(text: &str) -> BTreeSet<&str> {
     let starts = text.match_indices("vote_status_").map(|(at, _)| &text[at..]);
     let names = starts.map(|rest| {
@@ -38,7 +38,7 @@ fn what_alerts_and_dashboard_ask_for_is_there() {
     }
 }
 
-/// `GET /v1/watch` shows what a node answers itself, and the votes and changes of all.
+/// `GET /v1/watch` shows a node's own answers, and the votes and changes of all nodes.
 #[test]
 fn a_watcher_sees_the_votes_of_all_nodes() {
     let Some(engine) = Engine::try_store(&[]) else { return };
@@ -50,7 +50,7 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 7]).status, 201);
     let told = watching.told();
     assert!(told.contains(r#""kind":"vote","server_id":28,"ip":"203.0.113.7""#), "{told}");
-    // A node tells of the votes that it refused itself.
+    // A node shows only the refusals of its own.
     for node in [&nodes[1], &nodes[0]] {
         assert_eq!(node.control().cast(28, [203, 0, 113, 7]).status, 409);
     }
@@ -66,7 +66,7 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     assert!(watching.told().contains(r#""kind":"rotation""#));
     assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 8]).status, 201);
     assert_eq!(nodes[1].control().delete("/v1/servers/28").status, 200);
-    // Each node counts what ends on all of them.
+    // Each node counts the ends of votes on all nodes.
     for node in &nodes {
         for cause in ["cancelled", "replaced", "server_removed"] {
             node.server().await_metric(&format!("vote_status_ended_early_total{{cause=\"{cause}\"}}"), 1);

@@ -1,4 +1,4 @@
-//! `check`: the three outcomes, told by the exit status, over both variants of the interface.
+//! `check`: its three outcomes by the exit status, over both variants of the interface.
 
 use crate::command_line::{expect_failure, expect_quiet, parse, run, run_keyless, stub};
 use crate::util::server::{Ended, Server};
@@ -19,7 +19,7 @@ fn a_player_can_vote_or_is_in_cooldown() {
     let server = Server::listed(&[]);
     let control = server.control_client();
     let voted_at = now_unix() - 48 * 60 - 30;
-    // A vote after a cancellation would be of a later second: each has a server of its own.
+    // A vote after a cancellation would get a later second, so each vote has a server of its own.
     control.add_server(29, "a+b==");
     for (id, name) in [(28, ["--server", "28"]), (29, ["--token", "a+b=="])] {
         let url = format!("http://{}", server.public());
@@ -44,7 +44,7 @@ fn a_player_can_vote_or_is_in_cooldown() {
     }
 }
 
-/// Without the vote `check` would wait out its 50 s, past the deadline of a test.
+/// Without the vote, `check` would wait for 50 s, past the deadline of a test.
 #[test]
 fn a_check_that_waits_is_told_of_the_vote() {
     let server = Server::listed(&[]);

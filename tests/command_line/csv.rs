@@ -1,4 +1,4 @@
-//! CSV into `import`: RFC 4180, and files whose records cannot be told apart for certain.
+//! `import` of CSV: RFC 4180, and files whose records cannot be told apart for certain.
 
 use crate::command_line::{COOLDOWN, expect_failure, expect_quiet, folder, parse, run, status, text, write};
 use crate::util::server::Server;
@@ -25,8 +25,8 @@ fn csv_with_quotes_and_windows_line_ends() {
     assert_eq!(run(&server, &["server", "list"]).stdout, "28\tdemo\n29\ta.b\n");
 }
 
-/// Regression: a line inside a quoted text of a column that is left out was taken as a vote, and as a server with its
-/// token. Players write such texts.
+/// Regression: a line inside a quoted text of an ignored column was taken as a vote, and as a server with its token.
+/// Players write such texts.
 #[test]
 fn a_line_inside_a_quoted_text_is_no_record() {
     let (server, folder, now) = (Server::in_memory(&[]), folder(), now_unix());
@@ -52,8 +52,8 @@ fn a_line_inside_a_quoted_text_is_no_record() {
     }
 }
 
-/// Where it is not certain which lines are records, no line is guessed at: what stands before is taken, the rest is
-/// not, and that is told.
+/// `import` does not guess which lines are records. It takes the records before the uncertain part, not the rest, and
+/// reports that.
 #[test]
 fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
     let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
@@ -72,7 +72,7 @@ fn a_file_whose_records_cannot_be_told_apart_is_read_no_further() {
     }
 }
 
-/// A text that is left out may be long, and what is taken may not.
+/// The text of an ignored column may be long; a field that `import` takes may not.
 #[test]
 fn long_fields_are_left_out_or_refused() {
     let (server, folder) = (Server::in_memory(&[]), folder());

@@ -1,5 +1,5 @@
-//! docs/REFERENCE.md tells of every option of every command, with its default, and of no other. Commands in the
-//! documents keep the key out of arguments, and README prints what is printed.
+//! docs/REFERENCE.md has every option of every command, with its default, and no other. Commands in the
+//! documents keep the key out of arguments, and README shows the real output.
 
 use crate::command_line::{expect_quiet, folder, parse, say, text, write};
 use crate::util::needs::has;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::process::Command;
 use vote_status::cli::command;
 
-/// Options of a command and of those below it: the default, or nothing where the help has it in words.
+/// Options of a command and its subcommands, each with its default, or nothing where the help has the default in words.
 fn options(command: &clap::Command, into: &mut BTreeMap<String, Option<String>>) {
     for option in command.get_arguments().filter(|option| option.get_long().is_some_and(|name| name != "help")) {
         let takes_value = option.get_action().takes_values();
@@ -45,7 +45,7 @@ fn every_option_is_documented_with_its_default_and_no_other() {
     }
 }
 
-/// What stands in the arguments of a process is seen by every user of the machine.
+/// Every user of the machine sees the arguments of a process.
 #[test]
 fn no_document_puts_the_key_into_an_argument() {
     let mut commands = 0;

@@ -1,4 +1,4 @@
-//! `export`: whole or not at all, and what it gives another service takes.
+//! `export`: whole or not at all, and another service takes the result.
 
 use crate::command_line::{expect_failure, expect_quiet, parse, run, say, shell, text};
 use crate::util::server::Server;
@@ -50,13 +50,12 @@ fn the_file_is_its_owners_only_and_has_every_line() {
 
 const LINE: &str = "{\"server_id\":28,\"token\":\"demo\"}\n";
 
-/// What was exported, without its first line.
+/// An export without its header line.
 fn without_header(text: &str) -> String {
     let lines = text.split_inclusive('\n').filter(|line| !line.starts_with(r#"{"export":"vote-status","#));
     lines.collect()
 }
 
-/// Regression: as root `/dev/stdout` itself was replaced.
 /// Regression: the export took the place of the store of a running service.
 #[test]
 fn a_store_is_not_replaced() {
@@ -68,6 +67,7 @@ fn a_store_is_not_replaced() {
     assert_eq!(fs::read(&store).expect("it is there"), before);
 }
 
+/// Regression: as root, the export replaced `/dev/stdout` itself.
 #[test]
 fn what_is_no_file_is_written_through() {
     let server = Server::listed(&[]);
@@ -93,7 +93,7 @@ fn what_is_no_file_is_written_through() {
     }
 }
 
-/// Regression: into a standard output that was closed an export went without a word, and with success.
+/// Regression: an export into a closed standard output ended without a word, and with success.
 #[test]
 fn an_output_that_takes_nothing_is_a_failure() {
     let server = Server::listed(&[]);
@@ -113,7 +113,7 @@ fn an_output_that_takes_nothing_is_a_failure() {
     assert_eq!(without_header(&file), LINE);
 }
 
-/// Regression: a link to a file became a file of its own, and the one that it named stayed as it was.
+/// Regression: a file took the place of a link, and the linked file stayed as it was.
 #[test]
 fn a_link_stays_and_what_it_names_is_replaced() {
     let server = Server::listed(&[]);
@@ -192,7 +192,7 @@ fn a_stream_that_is_cut_leaves_no_file() {
         let left = fs::read_dir(folder.path()).expect("a folder").count();
         assert_eq!(left, usize::from(before.is_some()), "{case}");
     }
-    // The same with its last chunk is taken: it is the end that the others lack.
+    // With its last chunk the same export is taken: the others lack only that end.
     let stub = Stub::answering(Vec::leak(format!("{whole}0\r\n\r\n").into_bytes()));
     assert_eq!(expect_quiet(&say(&["export", "-", "--control-url", &stub.url()], &[]), 0), line);
 }

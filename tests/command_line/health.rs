@@ -1,4 +1,4 @@
-//! `health`: ready, not ready, no answer, told by the exit status; a container's health check reads
+//! `health`: ready, not ready or no answer, by the exit status. A container's health check reads
 //! nothing else.
 
 use crate::command_line::{expect_failure, expect_quiet, parse, run_keyless, stub};
@@ -19,7 +19,7 @@ fn a_running_service_is_ready() {
     assert_eq!(parse(expect_quiet(&at(&url, &["--json"]), 0)), json!({"ready": true}));
 }
 
-/// It serves status, so the status is that of a ready one.
+/// The service serves status, so the exit status is that of a ready one.
 #[test]
 fn one_that_takes_no_votes_says_so() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,4 +1,4 @@
-//! What is told of a slip of the hand, of a service that listens too openly, and of options before they count.
+//! Messages on typing errors, on a service that listens too openly, and on options before they take effect.
 
 use crate::command_line::{expect_failure, expect_quiet, folder, say, text};
 use crate::util::server::{Server, run_to_end};
@@ -6,7 +6,7 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::Path;
 
-/// Regression: `90m` was an "invalid digit found in string", and a wrong word was only said to be wrong.
+/// Regression: `90m` was an "invalid digit found in string", and a wrong word was only called wrong.
 #[test]
 fn slips_of_the_hand_are_told_with_what_was_meant() {
     let minutes = "a whole number without a unit is wanted, 1 to 10080";
@@ -28,7 +28,7 @@ fn slips_of_the_hand_are_told_with_what_was_meant() {
     }
 }
 
-/// Regression: the error named an option that nobody had typed.
+/// Regression: the error named an option that was not typed.
 #[test]
 fn a_wrong_value_of_a_variable_names_the_variable() {
     for (name, value, args, option) in [
@@ -41,7 +41,7 @@ fn a_wrong_value_of_a_variable_names_the_variable() {
         let ended = say(args, &[(name, value)]);
         expect_failure(&ended, &[name]);
         assert!(!ended.stderr.contains(option), "{name}: {ended:?}");
-        // What was typed is named as it was typed.
+        // An option on the command line is named as it was typed.
         let typed = say(&[args, &[&format!("{option}={value}")]].concat(), &[(name, "1")]);
         expect_failure(&typed, &[option]);
         assert!(!typed.stderr.contains(name), "{name}: {typed:?}");
@@ -63,7 +63,7 @@ fn a_variable_that_means_nothing_is_told() {
     assert!(server.stderr().contains(&format!("WARN {line}\n")), "{}", server.stderr());
 }
 
-/// `serve` on its own data directory, with these options and this key, as its warnings say it.
+/// The warnings of `serve` on its own data directory, with these options and this key.
 fn warnings(data: &Path, args: &[&str], key: &str) -> Vec<String> {
     let mut command = Server::command();
     command.args(["serve", "--listen", "127.0.0.1:0", "--data-dir", text(data)]).args(args);
@@ -131,7 +131,7 @@ fn options_are_checked_and_nothing_is_touched() {
     assert!(!folder.path().join("data").exists());
 }
 
-/// What only shows itself is for this machine, unless an address is given.
+/// A demonstration listens on this machine alone, unless an address is given.
 #[test]
 fn a_demonstration_is_for_this_machine() {
     for (args, variable, public) in [
@@ -150,7 +150,7 @@ fn a_demonstration_is_for_this_machine() {
     }
 }
 
-/// Regression: each of these was good.
+/// Regression: `--check-config` called each of these good.
 #[test]
 fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {
     let folder = folder();
@@ -191,7 +191,7 @@ fn options_that_do_not_work_or_not_do_what_they_say_are_not_good() {
     assert_eq!(left.len(), 1, "{left:?}");
 }
 
-/// The start itself refuses what can never work, and says what does not do what it says.
+/// The start refuses options that can never work, and warns of options without their effect.
 #[test]
 fn a_control_listener_on_the_public_address_is_refused_at_the_start() {
     let same = ["serve", "--in-memory", "--listen", "127.0.0.1:8099", "--control", "127.0.0.1:8099"];

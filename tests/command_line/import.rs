@@ -1,4 +1,4 @@
-//! `import`: NDJSON and CSV, what is refused and where that is told, and twice the same file.
+//! `import`: NDJSON and CSV, refused lines and their reports, and the same file twice.
 
 use crate::command_line::{
     COOLDOWN, expect_failure, expect_quiet, folder, parse, run, run_from, say, status, text, write,
@@ -121,8 +121,8 @@ fn what_is_imported_is_not_written_over() {
     }
 }
 
-/// Regression: a vote whose time is missing was a vote of now, each time that the file was taken in. A date as a table has
-/// it, in local time, is refused with what to do.
+/// Regression: at each import, a vote without its time was a vote of now. `import` refuses a date in a table's form, in
+/// local time, with a remedy.
 #[test]
 fn a_record_without_its_time_is_refused() {
     let (server, folder) = (Server::listed(&[]), folder());
@@ -145,7 +145,7 @@ fn a_record_without_its_time_is_refused() {
     assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], true);
 }
 
-/// Regression: of tokens that were made nobody was told.
+/// Regression: `import` did not print the tokens that were generated.
 #[test]
 fn a_table_without_tokens_has_them_made() {
     let (server, folder) = (Server::listed(&[]), folder());
@@ -181,7 +181,7 @@ fn a_token_that_was_rotated_stays_rotated() {
     assert!(!known(&rotated) && known("demo"));
 }
 
-/// An answer has its bound, and an import has none: over many batches every refused line is told, by its number.
+/// An answer is bounded and an import is not: over many batches, `import` reports every refused line by its number.
 #[test]
 fn every_refused_line_is_told_however_many_there_are() {
     let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
@@ -201,7 +201,7 @@ fn every_refused_line_is_told_however_many_there_are() {
     assert!(ended.stderr == expected, "{:.500}", ended.stderr);
 }
 
-/// Regression: what a file holds was written to the terminal as it is.
+/// Regression: the content of a file was written to the terminal as it is.
 #[test]
 fn what_is_told_of_a_line_is_short_and_obeyed_by_no_terminal() {
     let (server, folder) = (Server::in_memory(&[]), folder());
@@ -244,7 +244,7 @@ fn one_file_may_hold_both() {
     assert_eq!(status(&server, 28, "203.0.113.1")["can_vote"], false);
 }
 
-/// Regression: an export of a service with other settings changed every `next_vote_at`, and nothing said so.
+/// Regression: an export of a service with other settings changed every `next_vote_at` without a word.
 #[test]
 fn an_export_with_other_settings_is_refused_until_they_are_accepted() {
     let (folder, voted_at) = (folder(), now_unix() - 60);
@@ -256,7 +256,7 @@ fn an_export_with_other_settings_is_refused_until_they_are_accepted() {
     }
     let file = folder.path().join("export");
     assert_eq!(run(&source, &["export", text(&file)]).status.code(), Some(0));
-    // The line that the three others are refused for is the second one of its file: what stands before it was taken.
+    // The header that refuses the three others is the second line of this file, so the line before it was taken.
     let joined = format!("{HEADER}{{\"server_id\":30,\"token\":\"first\"}}\n");
     let exported = fs::read_to_string(&file).expect("it was written");
     let joined = write(&folder, "joined", &(joined + &exported));
@@ -274,7 +274,7 @@ fn an_export_with_other_settings_is_refused_until_they_are_accepted() {
         assert!(ended.stderr.contains(others), "{args:?}: {ended:?}");
         assert_eq!(run(&server, &["server", "list"]).stdout, listed, "{args:?}");
     }
-    // The instant of a vote is what counts. Of a shorter network nobody knows which voter it was.
+    // Only the instant of a vote counts. A shorter network in the export does not tell the voter.
     let ended = run(&server, &["import", text(&file), "--accept-settings"]);
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     let expected = "servers: 1 recorded, 0 unchanged, 0 refused\n\
@@ -283,7 +283,7 @@ fn an_export_with_other_settings_is_refused_until_they_are_accepted() {
     let lost = "the export has IPv6 networks of 56 bits, and this store tells those of 64 apart";
     assert!(ended.stderr.contains("invalid_vote") && ended.stderr.contains(lost), "{ended:?}");
     assert_eq!(status(&server, 28, "203.0.113.7")["next_vote_at"], rfc3339(voted_at + COOLDOWN));
-    // Into shorter networks all of it fits.
+    // With shorter networks the service takes everything.
     let server = Server::in_memory(&["--ipv6-prefix", "48"]);
     expect_quiet(&run(&server, &["import", text(&file), "--accept-settings"]), 0);
     assert_eq!(status(&server, 28, "2001:db8:0:f::1")["next_vote_at"], rfc3339(voted_at + COOLDOWN));
@@ -306,7 +306,7 @@ fn an_export_of_the_first_release_is_taken() {
     assert_eq!(ended.stderr, format!("vote-status: {} {warning}\n", text(&file)));
 }
 
-/// A store that holds nothing has an export too.
+/// An empty store has an export too.
 #[test]
 fn an_export_of_nothing_is_taken() {
     let (server, folder) = (Server::in_memory(&[]), folder());
@@ -340,7 +340,7 @@ fn what_cannot_be_read_is_a_failure() {
     assert_eq!(run(&server, &["server", "list"]).stdout, "");
 }
 
-/// Regression: a file without a line of the kind that was asked for was a success.
+/// Regression: a file without a line of the wanted kind was a success.
 #[test]
 fn a_file_of_which_nothing_is_taken_is_no_success() {
     let (server, folder, now) = (Server::listed(&[]), folder(), now_unix());
@@ -355,7 +355,7 @@ fn a_file_of_which_nothing_is_taken_is_no_success() {
         (&["import", "--votes", text(&header)], "header.csv has no line"),
         (&["import", "--servers", text(&votes)], "holds votes, and --servers wants servers"),
         (&["import", "--votes", text(&servers)], "holds servers, and --votes wants votes"),
-        // What stands behind such a file is not read.
+        // A file behind such a file is not read.
         (&["import", "--servers", text(&empty), "--votes", text(&votes)], "empty has no line"),
     ] {
         expect_nothing_taken(&run(&server, args), &[words]);
@@ -365,7 +365,7 @@ fn a_file_of_which_nothing_is_taken_is_no_success() {
     expect_quiet(&run(&server, &["import", "--servers", text(&servers), "--votes", text(&votes)]), 0);
 }
 
-/// Requires exit status 1, and a line that says so with all of `words`.
+/// Requires exit status 1, and one line that reports this with all of `words`.
 fn expect_nothing_taken(ended: &Ended, words: &[&str]) {
     assert_eq!(ended.status.code(), Some(1), "{ended:?}");
     assert_eq!(ended.stderr.lines().count(), 1, "{ended:?}");
@@ -375,7 +375,7 @@ fn expect_nothing_taken(ended: &Ended, words: &[&str]) {
     }
 }
 
-/// Regression: 429 ended the import. What breaks one off says that it may be repeated.
+/// Regression: 429 ended the import. An error that ends an import tells that it may be repeated.
 #[test]
 fn an_answer_429_means_later() {
     const SERVERS: &[u8] =

@@ -1,5 +1,5 @@
-//! What a service says, a path or a file's name holds stands on a screen as text: it moves no cursor, paints nothing,
-//! turns no line round and begins none.
+//! Text from a service, a path or a file's name is only text on a screen. It moves no cursor, paints nothing, turns no
+//! line round and begins none.
 
 use crate::command_line::{expect_quiet, folder, parse, say, stub, text, write};
 use crate::util::server::Server;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 /// A colour and a title by ESC and by C1, a line turned round, and the start of another line.
 const TRICK: &str = "ok\u{1b}[31m\u{1b}]0;title\u{7}\u{9b}2J\u{202e}\u{61c}\nforged 2026-11-20T12:34:56.007Z ERROR";
 
-/// Requires that nothing is there for a terminal to obey, and that no line begins with what was quoted.
+/// Requires that the output has nothing that a terminal obeys, and no line that begins with the quoted text.
 fn expect_plain(what: &str, said: &str) {
     let is_obeyed = |character: char| !matches!(character, '\n' | '\t') && character.is_control();
     let obeyed = said.chars().find(|character| is_obeyed(*character) || "\u{202e}\u{61c}".contains(*character));
@@ -86,7 +86,7 @@ fn a_path_is_text_to_a_screen_and_to_the_log() {
         assert!(stderr.contains("009b2J"), "the path is not told: {stderr}");
         expect_plain(format, &stderr);
     }
-    // The start lines are read by programs, and the service manager reads what is wrong.
+    // Programs read the start lines, and the service manager reads the trouble.
     let socket = folder.path().join("a\nlistening on 192.0.2.1:80 (public)");
     let mut command = Server::serve_in_memory(&["--control", "127.0.0.1:0", "--check-config", "--listen"]);
     command.arg(format!("unix:{}", text(&socket)));

@@ -1,4 +1,4 @@
-//! `watch`: lines as they come, what they come to at the end, and a connection that is lost.
+//! `watch`: lines as they come, the summary at the end, and a lost connection.
 
 use crate::command_line::{expect_failure, parse};
 use crate::util::DEADLINE;
@@ -13,7 +13,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Instant;
 
-/// The program while it watches into a pipe.
+/// A running `watch` that writes into a pipe.
 struct Watch {
     child: Child,
     lines: BufReader<ChildStdout>,
@@ -47,7 +47,7 @@ impl Watch {
         parse(&line)
     }
 
-    /// Ends it as Ctrl-C does; what it says at the end.
+    /// Ends `watch` as Ctrl-C does, and gives its last output.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::INT).expect("it runs");
         let (mut rest, mut said) = (String::new(), String::new());
@@ -61,7 +61,7 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // An error here means that it has ended already, which is what is wanted.
+        // An error here means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -120,7 +120,7 @@ fn what_is_asked_for_is_what_is_shown() {
     assert!(address.contains("Server 28: asked with 203.0.113.8 (once), and no vote of these was seen"), "{address}");
 }
 
-/// A token is in no argument, which everybody on the machine sees, and in no query.
+/// The token is in no argument, which every user of the machine sees, and in no query.
 #[test]
 fn the_server_of_a_token_that_standard_input_gives_is_watched() {
     let server = Server::listed(&[]);
@@ -143,7 +143,7 @@ fn the_server_of_a_token_that_standard_input_gives_is_watched() {
     assert_eq!(said, "vote-status: no listed server has the token that standard input gave\n");
 }
 
-/// Regression: a watch of a server that is not listed showed nothing, and did not say why.
+/// Regression: a watch of a server that is not listed showed nothing, and gave no reason.
 #[test]
 fn a_server_that_is_not_listed_is_told() {
     let server = Server::in_memory(&[]);
@@ -169,7 +169,7 @@ fn what_cannot_be_watched_is_a_failure_at_once() {
     expect_failure(&run_to_end(command(&nobody.url(), &[])), &[&nobody.url(), "--control-url"]);
 }
 
-/// A client that connects, once the head of its request is there.
+/// Accepts a client, and waits for the head of its request.
 fn accept(listener: &TcpListener) -> TcpStream {
     let (client, _) = listener.accept().expect("it connects");
     let mut request = BufReader::new(client.try_clone().expect("a handle"));
@@ -181,7 +181,7 @@ fn accept(listener: &TcpListener) -> TcpStream {
     client
 }
 
-/// What a line holds is text to a screen, in the line and in the summary.
+/// The content of a line is text to a screen, in the line and in the summary.
 #[test]
 fn a_line_that_a_terminal_would_obey_is_escaped() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -204,7 +204,7 @@ fn a_line_that_a_terminal_would_obey_is_escaped() {
     }
 }
 
-/// A restart of the service is not the end of a watch, whether the stream is cut or comes to its end.
+/// A restart of the service does not end a watch, whether the stream is cut or comes to its end.
 #[test]
 fn a_lost_connection_is_tried_again() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");

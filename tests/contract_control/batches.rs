@@ -1,4 +1,4 @@
-//! Batches and the export: counts, refused lines, what is durable when the answer comes.
+//! Batches and the export: counts, refused lines, and votes that are durable when the answer comes.
 
 use crate::util::client::Client;
 use crate::util::figures::peak_kib;
@@ -35,7 +35,7 @@ fn every_line_is_counted_once() {
             {"line": 9, "error": "invalid_vote", "message": "the body is no JSON object: expected ident"},
         ],
     });
-    // With either line end, blanks before it, and with or without one behind the last line.
+    // With either line end, with blanks before it, and with or without a line end behind the last line.
     let response = control.post("/v1/votes/batch", &(lines.join("\r\n") + "\r\n"));
     assert_eq!((response.status, response.json()), (200, expected));
     let again = control.post("/v1/votes/batch", &format!("\u{feff}{}", lines.join(" \t\n"))).json();
@@ -54,8 +54,8 @@ fn the_exact_body_of_a_batch_without_faults() {
     );
 }
 
-/// Blank lines count as lines, a line that is too long is one bad line of however many bytes, and
-/// nothing of it is held.
+/// Blank lines count as lines. A line that is too long is one bad line, whatever its length, and
+/// takes no memory.
 #[test]
 fn a_line_without_end_takes_no_memory_and_its_neighbours_count() {
     const LONG_BYTES: usize = 100 * 1024 * 1024;
@@ -86,8 +86,8 @@ fn a_line_without_end_takes_no_memory_and_its_neighbours_count() {
     assert!(grown < 8 * 1024, "{grown} KiB more for a line of {LONG_BYTES}");
 }
 
-/// Regression: `"voted_at":null`, what a database gives for a time that it does not know, and a vote
-/// without one in a file that is taken over, were votes of now: replaying the file moved them.
+/// Regression: `"voted_at":null`, which a database gives for an unknown time, and a vote without a time in
+/// an imported file were votes of now. So a replay of the file moved them.
 #[test]
 fn a_vote_without_its_time_is_no_vote_of_now() {
     let server = Server::listed(&[]);
@@ -120,7 +120,7 @@ fn a_vote_without_its_time_is_no_vote_of_now() {
         assert_eq!(null.json()["message"], "voted_at must not be null", "{path}");
     }
     assert_eq!(control.post("/v1/votes", r#"{"server_id":28,"ip":"203.0.113.9"}"#).status, 201);
-    // A vote of which all but the server is unknown lists no server.
+    // A vote with only its server known lists no server.
     let summary = control.post("/v1/servers/batch", r#"{"server_id":77,"ip":null,"voted_at":null}"#).json();
     assert_eq!((&summary["recorded"], &summary["invalid"]), (&json!(0), &json!(1)), "{summary}");
 }
@@ -167,12 +167,12 @@ fn a_server_keeps_its_token_unless_that_is_asked_for() {
         assert_eq!(control.get(&format!("/v1/servers/{id}")).json()["token"], token);
     }
     assert_eq!(control.post("/v1/servers/batch?replace_tokens=yes", lines).status, 400);
-    // Who names one server means to change it.
+    // A request that names one server means to change it.
     assert_eq!(control.put("/v1/servers/28", r#"{"token":"put"}"#).json()["token"], "put");
     assert_eq!(control.put("/v1/servers/28", r#"{"token":null}"#).json()["token"], "put");
 }
 
-/// Regression: the site learned what had been made for a server of a batch only by a question about each.
+/// Regression: the site learned the generated tokens of a batch only by a question about each server.
 #[test]
 fn a_batch_tells_the_tokens_that_were_generated() {
     let server = Server::listed(&[]);
@@ -189,12 +189,12 @@ fn a_batch_tells_the_tokens_that_were_generated() {
     assert_eq!(summary["generated"], 2, "{summary}");
     let expected = [30, 33].map(|id| json!({"server_id": id, "token": token(id)}));
     assert_eq!(summary["tokens"], json!(expected), "{summary}");
-    // As before where none is generated.
+    // The answer is as before where no token is generated.
     let again = control.post("/v1/servers/batch?replace_tokens=1", lines).json();
     assert_eq!((&again["recorded"], &again["unchanged"]), (&json!(0), &json!(5)), "{again}");
     assert_eq!((again.get("generated"), again.get("tokens")), (None, None), "{again}");
 
-    // More than the answer has room for, over several commands: the others are among all servers.
+    // More tokens than the answer has room for, over several commands. The list of all servers has the others.
     let lines: String = (1_000..11_000).map(|id| format!("{{\"server_id\":{id}}}\n")).collect();
     let summary = control.post("/v1/servers/batch", &lines).json();
     assert_eq!((&summary["recorded"], &summary["generated"]), (&json!(10_000), &json!(10_000)));

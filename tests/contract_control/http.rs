@@ -1,5 +1,5 @@
-//! What every request to the control listener has in common: the key, bodies and their bounds,
-//! paths and methods that are not there, health.
+//! The common parts of every request to the control listener: the key, bodies and their bounds,
+//! unknown paths and methods, health.
 
 use crate::contract_control::{expect_error, expect_headers};
 use crate::util::client::{Client, exchange};
@@ -47,7 +47,7 @@ fn every_path_under_v1_wants_the_key() {
             assert_eq!(challenge, Some("Bearer"), "{label}");
         }
     }
-    // Nothing of it was done; and the scheme's name is of any case (RFC 9110, 11.1).
+    // No such request was carried out. The scheme's name may be in any case (RFC 9110, 11.1).
     for scheme in ["Bearer", "bearer", "BEARER"] {
         let response = exchange(
             server.control(),
@@ -103,7 +103,7 @@ fn what_is_not_there_is_said() {
     }
 }
 
-/// The rules of HTTP are the public listener's, which `protocol` has by the hundred; here it is how a fault is told.
+/// The rules of HTTP are the public listener's, and `protocol` tests them by the hundred. This tests the report of a fault.
 #[test]
 fn faults_of_http_are_told_and_close() {
     let server = Server::in_memory(&[]);
@@ -116,7 +116,7 @@ fn faults_of_http_are_told_and_close() {
         ("/healthz", "Host: a\r\nTransfer-Encoding: gzip, chunked", 501, "not_implemented"),
         ("/healthz HTTP/2.0\r\nX:", "Host: a", 505, "http_version_not_supported"),
     ] {
-        // The one before has its answer, and the one behind has none.
+        // The request before has its answer, and the request behind has none.
         let good = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n";
         let mut client = Client::connect(server.control());
         client.send(format!("{good}GET {target} HTTP/1.1\r\n{lines}\r\n\r\n{good}"));

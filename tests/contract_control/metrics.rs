@@ -1,4 +1,4 @@
-//! `GET /metrics`: what was done is what is counted.
+//! `GET /metrics`: every action of the service is counted.
 
 use crate::util::client::{Client, exchange, get};
 use crate::util::server::Server;
@@ -37,7 +37,7 @@ fn what_was_done_is_counted() {
     exchange(server.public(), "no HTTP at all\r\n\r\n");
     exchange(server.public(), format!("GET /{} HTTP/1.1\r\n\r\n", "x".repeat(20_000)));
     exchange(server.control(), "GET /v1/votes HTTP/1.1\r\nHost: a\r\n\r\n");
-    // No key is asked for.
+    // `/metrics` needs no key.
     let response = get(server.control(), "/metrics");
     assert_eq!(response.status, 200);
     assert_eq!(response.header("Content-Type"), Some("text/plain; version=0.0.4; charset=utf-8"));
@@ -79,19 +79,20 @@ fn what_was_done_is_counted() {
     assert!(value(page, "process_threads") >= 5, "{page}");
     assert!(value(page, "process_open_fds") >= 10, "{page}");
     // A quarter of the descriptors that are kept for nothing else, with a loop for each of two workers
-    // and one more.
+    // and the control loop.
     let descriptors = value(page, "process_max_fds");
     let control = (descriptors - 64.min(descriptors / 4) - 3 * 8) / 4;
     assert_eq!(value(page, r#"vote_status_connections_max{listener="control"}"#), control.min(8_192));
     assert!(value(page, "process_max_fds") >= value(page, "process_open_fds"), "{page}");
     let age = now_unix() - value(page, "process_start_time_seconds").cast_signed();
     assert!((0..DEADLINE.as_secs().cast_signed()).contains(&age), "started {age} s ago");
-    // What is counted after an answer has left may be read a moment before it is there.
+    // The loop counts a turn after its answer has left, so the page may come a moment before the count.
     let turns = r#"vote_status_event_loop_lag_seconds_count{listener="public"}"#;
     wait_until(turns, || server.metric(turns) >= 23);
 }
 
-/// Regression: only the turns of the loops were measured. Where the threads had no CPU, clients waited and turns were short.
+/// Regression: the service measured only the turns of its loops. Where the threads had no CPU, clients waited and turns
+/// were short.
 #[test]
 fn a_loop_that_has_no_cpu_is_late() {
     const STOPPED: Duration = Duration::from_millis(1_500);

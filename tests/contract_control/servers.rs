@@ -136,7 +136,7 @@ fn servers_are_listed_in_pages() {
     }
 }
 
-/// What 203.0.113.7 is told of the server with `token`: `can_vote`, or `None` if it is unknown.
+/// The answer to 203.0.113.7 for the server with `token`: `can_vote`, or `None` for an unknown token.
 fn known(addr: SocketAddr, token: &str) -> Option<bool> {
     let path = format!("/api/servers/{token}/vote-status/203.0.113.7");
     let response = get(addr, &path);
@@ -150,7 +150,7 @@ fn known(addr: SocketAddr, token: &str) -> Option<bool> {
     }
 }
 
-/// Who removes a server is told first how many players it concerns.
+/// Before a removal, the operator can ask how many players it concerns.
 #[test]
 fn the_live_cooldowns_of_a_server_are_counted_when_that_is_asked() {
     let server = Server::listed(&[]);

@@ -1,4 +1,4 @@
-//! Voters with addresses of either family, and with several of them: one vote, all of it or none.
+//! Voters with one or several addresses of either family: one vote, recorded whole or not at all.
 
 use crate::contract_control::{expect, expect_error, expect_error_with};
 use crate::util::client::get;
@@ -36,7 +36,7 @@ fn one_vote_is_for_all_addresses_of_its_voter() {
     let (server, control) = listed();
     let at = now_unix() - 100;
     let (voted, end) = (rfc3339(at), rfc3339(at + COOLDOWN));
-    // The third is the second's network, and the last one is the first address.
+    // The third address is in the second's network, and the last one is the first address.
     let ips = r#"["203.0.113.7","2001:DB8::7"," 2001:db8:0:0:8::%","::ffff:203.0.113.7"]"#.replace('%', "1");
     let cast = control.post("/v1/votes", &format!(r#"{{"server_id":28,"ips":{ips},"voted_at":{at}}}"#));
     let recorded = json!({
@@ -54,12 +54,12 @@ fn one_vote_is_for_all_addresses_of_its_voter() {
         format!(r#"{{"server_id":28,"ip":"2001:db8::","voted_at":"{voted}"}}"#),
     ];
     assert_eq!(exported(&control), lines.iter().cloned().collect());
-    // What it exports gives the same state elsewhere.
+    // The export gives the same state on another service.
     let (other, beside) = listed();
     assert_eq!(beside.post("/v1/votes/batch", &lines[1..].join("\n")).json()["recorded"], 2);
     assert_eq!(exported(&beside), exported(&control));
     assert_eq!(next(&other, "2001:db8::7"), Some(end));
-    // One address goes alone, whatever else was cast with it.
+    // A cancellation ends one address alone, whatever others were cast with it.
     assert_eq!(control.delete("/v1/votes/28/2001:db8::abcd").status, 200);
     assert_eq!(control.delete("/v1/votes/28/2001%3Adb8%3A%3A7").status, 404);
     assert_eq!((next(&server, "2001:db8::7"), next(&server, "203.0.113.7").is_some()), (None, true));
@@ -113,7 +113,7 @@ fn of_a_recorded_list_the_later_vote_of_each_address_stays() {
     }
 }
 
-/// Every cooldown of a person's address ends at once, and nothing of it stays. Exact bytes.
+/// Every cooldown of a person's address ends at once, and no trace of the address stays. Exact bytes.
 #[test]
 fn all_votes_of_an_address_go_at_once() {
     const NONE: &str = r#"{"error":"no_cooldown","message":"this address is in no cooldown"}"#;
@@ -139,7 +139,7 @@ fn all_votes_of_an_address_go_at_once() {
     assert!(next(&server, "203.0.113.8").is_some(), "another voter keeps the cooldown");
     assert_eq!(exported(&control).len(), 4, "two servers, and two votes of the other voter");
 
-    // What is left of a removed server is in no cooldown, and goes too.
+    // Votes of a removed server are in no cooldown, and go too.
     assert_eq!(control.delete("/v1/servers/29").status, 200);
     let left = server.metric("vote_status_cooldowns");
     assert!((1..=2).contains(&left), "{left}: a store that nodes share forgets the votes of a removed server at once");
@@ -163,7 +163,7 @@ fn all_votes_of_an_address_go_at_once() {
     }
 }
 
-/// What becomes of the rows of another prefix is tested beside the code.
+/// Tests beside the code check the rows of another prefix.
 #[test]
 fn a_shorter_prefix_makes_one_voter_of_more_networks() {
     let server = Server::listed(&["--ipv6-prefix", "48"]);
@@ -179,7 +179,7 @@ fn a_shorter_prefix_makes_one_voter_of_more_networks() {
     let cast = control.post("/v1/votes", r#"{"server_id":28,"ips":["2001:db8:9:1::","2001:db8:9:2::"]}"#);
     assert_eq!(cast.status, 201, "{cast:?}");
     assert_eq!(exported(&control).len(), 3, "the server, and a vote of each prefix");
-    // The cooldown of all of them ends, by whatever address it is named.
+    // A cancellation by any of their addresses ends the cooldown of all of them.
     assert_eq!(control.delete("/v1/votes/28/2001:db8:1:77::").status, 200);
     assert_eq!(next(&server, "2001:db8:1:1::7"), None);
 }

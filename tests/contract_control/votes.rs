@@ -31,7 +31,7 @@ fn a_vote_is_recorded_once_in_a_cooldown() {
     }
 }
 
-/// The forms of instants are those of `vote::time` and `control::body`; one of each kind comes over the wire.
+/// Tests of `vote::time` and `control::body` have every form of an instant. Here one of each kind comes over the wire.
 #[test]
 fn a_vote_is_recorded_as_its_body_says() {
     let server = Server::listed(&[]);
@@ -126,7 +126,7 @@ fn a_vote_that_is_live_is_shown() {
     expect_error("cancelled", &control.get(path), 404, "no_cooldown");
 }
 
-/// Vote, cancellation and vote within a second had one instant, and a reward that is unique by server,
+/// Regression: vote, cancellation and vote within a second had one instant. A reward that is unique by server,
 /// address and instant was paid once for two votes.
 #[test]
 fn a_vote_after_a_cancellation_is_of_a_later_second() {
@@ -144,7 +144,7 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
         instants.push(told(control.cast(28, [203, 0, 113, 7])));
         assert_eq!(control.delete("/v1/votes/28/203.0.113.7").status, 200);
     }
-    // The instant of the vote that was cancelled, said by the caller, and the same with its server removed.
+    // The caller gives the instant of the cancelled vote. Then the same with the server removed.
     instants.push(told(control.cast_at(28, "203.0.113.7", instants[1])));
     assert_eq!(control.delete("/v1/servers/28").status, 200);
     control.add_server(28, "demo");
@@ -155,7 +155,7 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
         told(control.cast(28, [203, 0, 113, 8]))
     }];
     assert!(one < other, "{one} {other}");
-    // What is recorded is of the caller's own books: that very vote once more, or none where nodes share a store.
+    // `mode=record` takes the caller's own records: the same vote once more, or none where nodes share a store.
     assert_eq!(control.delete("/v1/votes/28/203.0.113.8").status, 200);
     let body = format!(r#"{{"server_id":28,"ip":"203.0.113.8","voted_at":{other}}}"#);
     let recorded = control.post("/v1/votes?mode=record", &body);
@@ -166,8 +166,8 @@ fn a_vote_after_a_cancellation_is_of_a_later_second() {
     }
 }
 
-/// Regression: the log tells of cooldowns that ended early once a second, and a node on a shared store told nothing of the
-/// last second before its end.
+/// The log reports cooldowns that ended early once a second. Regression: a node on a shared store did not report those
+/// of the last second before its end.
 #[test]
 fn the_log_tells_of_each_cooldown_that_was_ended_early() {
     let server = Server::listed(&[]);
@@ -181,7 +181,7 @@ fn the_log_tells_of_each_cooldown_that_was_ended_early() {
     assert_eq!(log.lines().filter_map(of_line).sum::<u32>(), 2, "{log}");
 }
 
-/// Each second has one vote of an address, and none is more than 5 s ahead of the clock.
+/// An address has at most one vote in each second, and no vote is more than 5 s ahead of the clock.
 #[test]
 fn an_address_whose_votes_are_cancelled_again_and_again_is_told_to_wait() {
     let server = Server::listed(&[]);

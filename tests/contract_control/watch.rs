@@ -1,4 +1,4 @@
-//! `GET /v1/watch`: what a line says, for whom there is one, and how the stream begins and ends.
+//! `GET /v1/watch`: the content of a line, the requests that have one, and the start and end of the stream.
 
 use crate::contract_control::expect_error;
 use crate::util::DEADLINE;
@@ -45,7 +45,7 @@ fn a_line_says_who_asked_what_and_what_was_answered() {
             "GET /api/servers/forgotten/vote-status/203.0.113.7",
             r#""variant":"token","token_begins":"forg","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
         ),
-        // Of a short one no more than half, and nothing where that is a token itself.
+        // No more than half of a short token is shown, and nothing where that half is a token itself.
         (
             "GET /api/servers/xyz/vote-status/203.0.113.7",
             r#""variant":"token","token_begins":"x","ip":"203.0.113.7","answer":"unknown_token","status":404"#,
@@ -70,7 +70,7 @@ fn a_line_says_who_asked_what_and_what_was_answered() {
         let expected = format!(r#"{{"at":".","kind":"question",{expected},"peer":"127.0.0.1:."}}"#);
         assert_eq!(watching.told(), expected, "{request}");
     }
-    // What is no question is no line: the next one is the vote's.
+    // Only status questions have a line: the next line is the vote's.
     for path in ["/", "/readyz", "/healthz", "/openapi.json"] {
         get(server.public(), path);
     }
@@ -94,7 +94,7 @@ fn a_line_says_who_asked_what_and_what_was_answered() {
     assert_eq!(watching.told(), r#"{"at":".","kind":"removal","server_id":29}"#);
 }
 
-/// Regression: votes that were refused had no line, so that nobody saw why a player was not paid.
+/// Regression: refused votes had no line, so the operator did not see why a player was not paid.
 #[test]
 fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
     let server = server();
@@ -110,7 +110,7 @@ fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
     let own = format!(r#""voted_at":"{since}""#);
     let of_28 = |ip: &str, more: &str| format!(r#""server_id":28,"ip":"{ip}",{more}"#);
     let cases = [
-        // By its token too, and of several addresses one line each.
+        // A vote by its token, too. A vote of several addresses has one line for each.
         (
             "",
             r#"{"token":"demo","ips":["203.0.113.7","2001:db8:0:7:1::"]}"#.to_owned(),
@@ -172,7 +172,7 @@ fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
     }
 }
 
-/// Regression: the loop looked for watchers once a turn, so a vote that came in the turn in which one began had no line.
+/// Regression: the loop looked for watchers once a turn, so a vote in the turn in which a watch began had no line.
 #[test]
 fn a_vote_in_the_turn_in_which_a_watch_begins_has_its_line() {
     let server = server();
@@ -190,8 +190,8 @@ fn a_vote_in_the_turn_in_which_a_watch_begins_has_its_line() {
     assert!(line.contains(r#""kind":"attempt","server_id":28,"ip":"203.0.113.7","outcome":"in_cooldown""#), "{line}");
 }
 
-/// A later vote of the caller's own records, a cancellation and the removal of a server end a first vote: each is counted
-/// and in the log.
+/// A later vote of the caller's own records, a cancellation and the removal of a server end a first vote. The service counts
+/// and logs each.
 #[test]
 fn a_vote_that_ends_before_its_time_is_told() {
     let server = server();
@@ -232,7 +232,7 @@ fn a_watcher_sees_what_it_watches_for_until_the_service_ends() {
         ("?unknown=1&ip=203.0.113.7", &[3, 4]),
     ];
     let watching = watchers.map(|(query, _)| Watching::begin(&server, query));
-    // In chunks, as most clients want it; and the end is told from a cut.
+    // In chunks, as most clients want it, so that the client tells the end from a cut.
     let mut in_chunks = Client::connect(server.control());
     in_chunks.send(server.control_client().request_bytes("GET", "/v1/watch?server_id=29&unknown=0", None));
     until_watched(&server, 8);
@@ -262,7 +262,7 @@ fn a_watcher_sees_what_it_watches_for_until_the_service_ends() {
     assert!(server.wait_exit(DEADLINE).success());
 }
 
-/// A plus sign in a query is one, as in a path.
+/// A plus sign in a query stays a plus sign, as in a path.
 #[test]
 fn a_token_with_signs_is_watched_in_either_spelling() {
     let server = server();
@@ -311,7 +311,7 @@ fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
     expect_error("the ninth", &refused, 503, "too_many_watchers");
     assert_eq!(refused.header("Retry-After"), Some("5"));
     until_watched(&server, 8);
-    // Regression: the place of a watcher that was reset was free only once a line could not be sent to it, after 15 s.
+    // Regression: the place of a watcher that was reset became free only when a line could not be sent to it, after 15 s.
     for leave in [drop as fn(Watching), Watching::reset] {
         let since = Instant::now();
         leave(watching.pop().expect("the last one"));
@@ -323,7 +323,7 @@ fn eight_watch_and_a_place_is_free_again_once_one_has_gone() {
     expect_error("the ninth again", &ninth(), 503, "too_many_watchers");
 }
 
-/// A plugin that takes its proxy's address for the players' asks with that one about every server.
+/// A plugin that takes its proxy's address for the players' asks about every server with that address.
 #[test]
 fn an_address_that_asks_about_many_servers_is_counted() {
     let server = server();
@@ -336,7 +336,7 @@ fn an_address_that_asks_about_many_servers_is_counted() {
         }
         server.metric("vote_status_one_address_servers")
     };
-    // Each sample has a few questions: it takes some to see each server. One that is not listed does not count.
+    // Each sample has a few questions, so it takes some samples to see each server. A server that is not listed does not count.
     wait_until("two servers", || {
         let most = ask(100..=120, 7).max(ask(1..=2, 7));
         assert!(most <= 2, "{most}");

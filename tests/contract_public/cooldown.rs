@@ -7,8 +7,8 @@ use crate::util::{CLOCK_SLACK_MS, DEADLINE};
 use std::net::SocketAddr;
 use std::time::Instant;
 
-/// Minutes of cooldown, seconds since the vote, minutes that the answer must say. The seconds
-/// are half a minute from any change of the minutes, so that a slow run does not matter.
+/// Minutes of cooldown, seconds since the vote, minutes in the expected answer. The seconds are
+/// half a minute from any change of the minutes, so that a slow run does not matter.
 const MINUTES: &[(i64, i64, u32)] = &[
     (90, 30, 90),
     (90, 90, 89),
@@ -76,7 +76,7 @@ fn a_cooldown_ends_at_its_very_second() {
         }
     }
     assert!(in_cooldown > 0, "it was never seen in cooldown");
-    // And the pair may vote again, on which a new cooldown begins.
+    // The pair may vote again, and then a new cooldown begins.
     let again = server.control_client().cast_at(28, "203.0.113.7", voted_at + 60);
     assert_eq!(again.status, 201, "{again:?}");
     assert_eq!(can_vote(server.public(), "203.0.113.7"), [false, false]);

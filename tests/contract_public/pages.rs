@@ -1,5 +1,5 @@
-//! The pages and descriptions of both listeners: their heads byte for byte, both codings, what is
-//! asked on condition, and what is there without the state.
+//! The pages and descriptions of both listeners: their heads byte for byte, both codings, conditional
+//! requests, and the answers without the state.
 
 use crate::util::answers::{ALIVE, METHOD_NOT_ALLOWED, NOT_READY, OPTIONS, Outcome, prepare};
 use crate::util::checks::{Open, expect_response};
@@ -10,14 +10,14 @@ use crate::util::time::is_imf_fixdate_of_now;
 use std::fs;
 use std::net::SocketAddr;
 
-/// A page: where it is, its bytes, and what its head says of it.
+/// A page: its place, its bytes, and the fields of its head.
 struct Page {
     listener: fn(&Server) -> SocketAddr,
     path: &'static str,
     bytes: &'static [u8],
     content_type: &'static str,
     policy: &'static str,
-    /// Another site's page in the operator's browser has no business with the operator's.
+    /// Another site's page in the operator's browser must not read the operator's page.
     origin: &'static str,
 }
 
@@ -92,7 +92,7 @@ fn pages_come_as_they_are_written_plain_and_compressed() {
             assert!(response.content() == page.bytes, "{path}: not the file");
             let is_small = coding.is_empty() || response.body.len() < page.bytes.len() / 2;
             assert!(is_small, "{path}: {} of {} bytes", response.body.len(), page.bytes.len());
-            // HEAD: the same head, and nothing behind it.
+            // HEAD has the same head, and nothing behind it.
             client.send(format!("HEAD {path} HTTP/1.1\r\nHost: a\r\n{lines}\r\n"));
             let length = response.body.len().to_string();
             let response = client.read_response(true);
@@ -115,7 +115,7 @@ fn what_the_client_has_is_not_sent_again() {
             (format!("If-None-Match: \"a\"\r\nIf-None-Match:\"{tag}\"\r\n"), 304),
             ("If-None-Match: *\r\n".to_owned(), 304),
             (format!("If-None-Match: \"{tag}-gzip\"\r\n{gzip}"), 304),
-            // The other coding's tag is another's.
+            // The tag of the other coding does not match.
             (format!("If-None-Match: \"{tag}-gzip\"\r\n"), 200),
             (format!("If-None-Match: \"{tag}\"\r\n{gzip}"), 200),
             ("If-None-Match: \"a\"\r\n".to_owned(), 200),
@@ -172,7 +172,7 @@ fn pages_keep_their_place_among_the_answers() {
     let server = Server::in_memory(&[]);
     prepare(&server);
     let status = "/api/vote/28/status/203.0.113.7";
-    // More than may wait to be sent on a connection.
+    // More bytes than may wait to be sent on a connection.
     let paths = ["/", status, "/openapi.json", status, "/nothing", "/"].repeat(20);
     let mut client = Client::connect(server.public());
     client.send(paths.iter().map(|path| format!("GET {path} HTTP/1.1\r\nHost: a\r\n\r\n")).collect::<String>());
@@ -193,7 +193,7 @@ fn pages_keep_their_place_among_the_answers() {
     assert!(response.body == PAGES[0].bytes);
 }
 
-/// Nothing of the load is told to the public.
+/// The public listener reveals nothing of the loading.
 #[test]
 fn without_the_state_the_pages_are_there_and_balancers_are_told_to_go_elsewhere() {
     static TOLD: Outcome = Outcome { body: r#"{"status":"not_ready"}"#, ..NOT_READY };

@@ -1,4 +1,4 @@
-//! The store's file counts no longer: a sync has failed, or something else has written to the file. The
+//! The store's file is void: a sync has failed, or another program has written to the file. The
 //! service writes the store anew from memory, takes votes again, and loses nothing, whatever comes next.
 
 use crate::durability::files::{furnished, store_file};
@@ -12,15 +12,15 @@ use std::fs;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// So soon votes are taken once the disk is well: a pause between two tries takes 30 s at most. On a disk without room it is up
-/// to 50 times what the last try took, which on a busy machine comes to that.
+/// The longest time until votes are taken once the disk is well. A pause between two tries is at most 30 s. On a full disk it
+/// is up to 50 times the last try, which comes to that on a busy machine.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
-/// What is said once the store has been written anew.
+/// The log line once the store has been written anew.
 const ANEW: &str = "the store was written anew from memory";
 /// Numbers of votes that come after all others.
 const LATER: u32 = 100_000;
 
-/// Votes are taken again, and it stays so.
+/// Requires that votes are taken again, and stay taken.
 fn cast_again(ledger: &mut Ledger, server: &Server) {
     let number = ledger.cast_until_taken(server, LATER, AGAIN_MAX);
     ledger.cast_all(server, number..number + 30);
@@ -30,7 +30,7 @@ fn error_lines(server: &Server) -> usize {
     server.stderr().lines().filter(|line| line.contains(" ERROR ")).count()
 }
 
-/// Regression: 30 of 30 votes were acknowledged and lost.
+/// Regression: the service acknowledged and lost 30 of 30 votes.
 #[test]
 fn a_file_that_something_else_has_written_to_is_written_anew() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -47,7 +47,7 @@ fn a_file_that_something_else_has_written_to_is_written_anew() {
     ledger.expect_after_kill(server, folder.path(), "a backup copied over the file");
 }
 
-/// A line for each change of state, and pauses that grow: not a pair of lines for each vote that met a failure.
+/// The service logs a line for each change of state, not two for each failed vote, and its pauses grow.
 #[test]
 fn syncs_that_fail_now_and_then_are_not_told_with_every_vote() {
     if !has(&["cc"]) {
@@ -61,7 +61,7 @@ fn syncs_that_fail_now_and_then_are_not_told_with_every_vote() {
         fs::write(folder.path().join("fail"), format!("{every} 5")).expect("the folder takes a file");
         let until = Instant::now() + Duration::from_secs(2);
         let mut number = 100;
-        // On a busy machine so many syncs take longer.
+        // On a busy machine the votes up to the first failed sync take longer.
         while Instant::now() < until || (error_lines(&server) == 0 && number < 1_000) {
             ledger.try_cast(&server, number);
             number += 1;
@@ -72,7 +72,7 @@ fn syncs_that_fail_now_and_then_are_not_told_with_every_vote() {
     }
 }
 
-/// While no sync succeeds votes are answered 503, status goes on, and `/readyz` says so.
+/// While no sync succeeds, votes are answered 503, status goes on, and `/readyz` reports it.
 #[test]
 fn while_no_sync_succeeds_no_vote_is_taken_and_status_is_served() {
     if !has(&["cc"]) {
@@ -107,8 +107,8 @@ fn while_no_sync_succeeds_no_vote_is_taken_and_status_is_served() {
     }
 }
 
-/// Votes on a thin volume whose pool is full for three seconds. Whether the volume and the store have healed. `None`
-/// where none can be mounted.
+/// Votes on a thin volume whose pool is full for three seconds. Gives whether the volume and the store have healed; `None`
+/// where no volume can be mounted.
 fn is_healed(votes: u32) -> Option<bool> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut volume = ThinDisk::mount(folder.path(), 24 << 20, 64 << 20)?;
@@ -127,7 +127,7 @@ fn is_healed(votes: u32) -> Option<bool> {
         cast_again(&mut ledger, &server);
     }
     ledger.expect(&server, &format!("{what}, from memory"));
-    // The sync may have been that of the room that is kept back.
+    // The failed sync may have been the reserve's.
     let is_anew = server.stderr().contains(ANEW);
     drop(server);
     volume.mount_again();
@@ -135,7 +135,7 @@ fn is_healed(votes: u32) -> Option<bool> {
     Some(!is_broken && is_anew)
 }
 
-/// Regression: votes were acknowledged again, and after umount and mount all were lost.
+/// Regression: the service acknowledged votes again, and after umount and mount all were lost.
 #[test]
 fn a_thin_volume_that_was_full_for_three_seconds_loses_nothing() {
     let mut healed = 0;

@@ -1,5 +1,5 @@
-//! kill -9 while votes come in, again and again on one directory: each vote that was answered is
-//! there after the next start, and none is there by half.
+//! kill -9 while votes come in, again and again on one directory. Each answered vote is there after
+//! the next start, and none is there by half.
 
 use crate::util::DEADLINE;
 use crate::util::client::Client;
@@ -16,10 +16,10 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
 const CONNECTIONS: usize = 32;
-/// Votes that are answered before the kill, at most.
+/// The most votes that are answered before the kill, about.
 const ANSWERED_MAX: usize = 300;
 
-/// What one connection sent, with the instant, and whether it was answered.
+/// The votes of one connection: the instant of each, and whether it was answered.
 type Sent = Vec<(Pair, i64, bool)>;
 
 #[test]
@@ -46,7 +46,7 @@ fn note_all(ledger: &mut Ledger, sent: Sent) {
     }
 }
 
-/// When to kill: a moment after so many answers.
+/// When to kill: the time `then` after `answered` answers.
 struct Kill {
     answered: usize,
     then: Duration,

@@ -1,4 +1,4 @@
-//! A data directory: which store it belongs to, and what is at its paths.
+//! A data directory: the store that it belongs to, and the files at its paths.
 
 use crate::durability::files::{furnished, store_file};
 use crate::util::ledger::{Ledger, serve, try_serve, voted};
@@ -11,8 +11,8 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// Regression: a start without `--store` served the votes of long ago, forgot those of the shared store, and took tokens
-/// that had been replaced.
+/// Regression: a start without `--store` served votes of long ago, forgot those of the shared store, and accepted replaced
+/// tokens.
 #[test]
 fn the_directory_of_a_shared_store_does_not_start_without_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -27,14 +27,14 @@ fn the_directory_of_a_shared_store_does_not_start_without_it() {
     ledger.expect(&serve(folder.path(), &[]), "the way back to one file");
 }
 
-/// Has the next start write the store anew: it says that a process was killed in a sync.
+/// Marks the store as killed in a sync, so that the next start writes it anew.
 fn mark_as_killed_in_a_sync(folder: &Path) {
     let mut marker = File::options().append(true).open(folder.join("votes.sequence")).expect("it is there");
     let length = marker.metadata().expect("it is there").len();
     marker.set_len(16).and_then(|()| marker.write_all(b"?")).unwrap_or_else(|error| panic!("{length}: {error}"));
 }
 
-/// Regression: a file took the place of the link, and the store that it led to was left behind.
+/// Regression: a file took the place of the link, and left the linked store behind.
 #[test]
 fn a_link_to_the_store_stays_one_when_the_store_is_written_anew() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -52,7 +52,7 @@ fn a_link_to_the_store_stays_one_when_the_store_is_written_anew() {
     assert!(link.is_symlink() && !elsewhere.join("store.new").exists());
 }
 
-/// Regression: `init` at the moment of the first start ended both with status 2.
+/// Regression: with `init` at the moment of the first start, both ended with status 2.
 #[test]
 fn a_directory_that_is_in_use_for_a_moment_is_waited_for() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -60,7 +60,7 @@ fn a_directory_that_is_in_use_for_a_moment_is_waited_for() {
         let lock = File::options().create(true).append(true).open(folder.path().join("lock")).expect("the lock");
         flock(&lock, FlockOperation::LockExclusive).expect("it is free");
         thread::spawn(move || {
-            // As long as another process takes to make a store.
+            // About the time that another process takes to make a store.
             thread::sleep(Duration::from_millis(300));
             drop(lock);
         })
@@ -84,7 +84,7 @@ fn a_directory_that_is_in_use_for_a_moment_is_waited_for() {
     ledger.expect_after_kill(server, folder.path(), "after a wait");
 }
 
-/// Regression: a start repaired a file that was being put back, to ruin.
+/// Regression: a start ruined a file by its repair while the file was being copied back.
 #[test]
 fn a_store_that_is_being_copied_is_waited_for_and_not_written() {
     let folder = tempfile::tempdir().expect("a temporary folder");

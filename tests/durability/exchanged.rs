@@ -1,5 +1,5 @@
-//! Another store at the path of the service's own: an older copy that is put back, or an empty directory. Cooldowns end with
-//! that, so plugins pay again. The log and a metric show it.
+//! Another store at the path of the service's own: an older copy, or an empty directory. Cooldowns end with that, so plugins
+//! pay again. The log and a metric show it.
 
 use crate::durability::files::{await_ready, store_file};
 use crate::util::ledger::{Ledger, SERVER, address, next_votes, serve, voted};
@@ -10,11 +10,11 @@ use std::path::Path;
 
 const COMMIT: &str = "vote_status_store_commit";
 
-/// When the store that this start has taken up was last written, and its last commit then.
+/// When the store that this start opened was last written, and its last commit.
 #[track_caller]
 pub(super) fn taken_up(server: &Server) -> (String, u64) {
     const WRITTEN: &str = "the store was last written at ";
-    // The log comes behind what `/readyz` says.
+    // The line may come after `/readyz` is ready.
     server.wait_for_lines(WRITTEN, 1);
     let told = server.stderr();
     let line = told.lines().find_map(|line| line.split_once(WRITTEN)).expect("the line").1;
@@ -22,7 +22,7 @@ pub(super) fn taken_up(server: &Server) -> (String, u64) {
     (at.to_owned(), commit.parse().expect("a number"))
 }
 
-/// Stops the service in order; gives the last commit of its store.
+/// Stops the service in order, and gives the last commit of its store.
 #[track_caller]
 pub(super) fn closed(server: Server) -> u64 {
     let told = server.stop().stderr();
@@ -39,8 +39,8 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Requires that the start has told of the older store by its commit and its count of cooldowns, that the metric has
-/// fallen, and that an address with a later vote may vote again.
+/// Requires that the start has logged the older store's commit and count of cooldowns, and that the metric has fallen. An
+/// address with a later vote may vote again.
 #[track_caller]
 fn expect_older(server: &Server, older: &Ledger, copied: u64, [newest, shown]: [u64; 2], what: &str) {
     let (at, commit) = taken_up(server);
@@ -63,7 +63,7 @@ fn another_store_at_the_path_is_in_the_log_and_in_a_metric() {
     copy(&data, &older);
     let server = serve(&data, &[]);
     assert_eq!(taken_up(&server).1, copied, "its own store");
-    // A commit each: more than a start makes.
+    // One commit for each vote: more than a start makes.
     let mut later = ledger.clone();
     later.cast_all(&server, 3..33);
     wait_until("the metric", || server.metric(COMMIT) >= copied + 30);
@@ -72,7 +72,7 @@ fn another_store_at_the_path_is_in_the_log_and_in_a_metric() {
     assert!(newest >= shown, "{newest}, {shown}");
     copy(&data, &newer);
 
-    // The file alone. The note beside it gives it away, until the operator takes the note for the fault.
+    // The older file alone. The note beside it gives it away, until the operator deletes the note.
     fs::copy(store_file(&older), store_file(&data)).expect("it can be put back");
     let server = serve(&data, &[]);
     server.wait_for_lines(&format!("that {newest} was acknowledged"), 1);
@@ -82,14 +82,14 @@ fn another_store_at_the_path_is_in_the_log_and_in_a_metric() {
     expect_older(&server, &ledger, copied, [newest, shown], "the file");
     drop(server);
 
-    // The whole directory.
+    // The older directory as a whole.
     fs::remove_dir_all(&data).expect("it can be removed");
     copy(&older, &data);
     let server = serve(&data, &[]);
     expect_older(&server, &ledger, copied, [newest, shown], "the directory");
     drop(server);
 
-    // None.
+    // No directory.
     fs::remove_dir_all(&data).expect("it can be removed");
     let server = serve(&data, &[]);
     server.wait_for_lines("the store is new: no earlier vote counts", 1);
@@ -100,7 +100,7 @@ fn another_store_at_the_path_is_in_the_log_and_in_a_metric() {
     assert_eq!(next_votes(&server, &[(SERVER, address(1))]), [None]);
     drop(server);
 
-    // The newer one again: nothing has ended, and nothing looks so.
+    // The newer directory again: no cooldown has ended, and nothing looks as if.
     fs::remove_dir_all(&data).expect("it can be removed");
     copy(&newer, &data);
     let server = serve(&data, &[]);

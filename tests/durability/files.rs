@@ -1,5 +1,5 @@
-//! The data directory: one process at a time, files for their owner only, and no start on
-//! anything that is not a whole store of this version.
+//! The data directory: one process at a time, files for their owner only, and no start on anything
+//! but a whole store of this version.
 
 use crate::util::answers::NOT_READY;
 use crate::util::client::get;
@@ -12,20 +12,20 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 
-/// The file that votes and servers are in.
+/// The file of votes and servers.
 pub(crate) fn store_file(folder: &Path) -> PathBuf {
     folder.join("votes.redb")
 }
 
-/// A directory with a server and some votes, and the service ended in order.
+/// Makes a directory with a server and some votes. The service has ended in order.
 pub(crate) fn furnished(folder: &Path, votes: u32) -> Ledger {
     let (server, ledger) = voted(folder, votes);
     server.stop();
     ledger
 }
 
-/// Requires that the process stays and answers the safe 503, and that `/readyz` and one log line say
-/// `reason`, name what is wrong, and hold `word`.
+/// Requires that the process stays and answers the safe 503. `/readyz` gives `reason`, and its message, which
+/// is also in one log line, contains `name` and `word`.
 pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, word: &str, what: &str) {
     let response = get(server.public(), "/api/vote/28/status/203.0.113.7");
     assert_eq!((response.status, response.text()), (503, NOT_READY.body), "{what}");
@@ -37,7 +37,7 @@ pub(crate) fn expect_not_ready(server: &mut Server, reason: &str, name: &str, wo
     assert!(message.contains(word), "{what}: does not say {word:?}: {message}");
     let votes = server.control_client().cast(28, [203, 0, 113, 7]);
     assert_eq!(votes.status, 503, "{what}: {votes:?}");
-    // An empty list would be a guess.
+    // An empty list of servers would be a guess.
     assert_eq!(server.control_client().get("/v1/servers").status, 503, "{what}");
     assert_eq!(server.metric(&format!(r#"vote_status_trouble{{reason="{reason}"}}"#)), 1, "{what}");
     assert_eq!(server.metric("vote_status_ready"), 0, "{what}");
@@ -81,7 +81,7 @@ fn files_are_for_their_owner_only() {
     drop(server);
 }
 
-/// Puts a row into the database there, or into a new one.
+/// Puts a row into the database of the folder, or into a new one.
 fn insert<K: Key + 'static, V: Value + 'static>(
     folder: &Path,
     table: TableDefinition<'_, K, V>,
@@ -104,11 +104,11 @@ fn replace(folder: &Path, content: &str) {
 
 const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 
-/// What becomes of a directory with a store and its note, and what is said of that.
+/// A damage to a directory with a store and its note, and the reason and a word of the report.
 type NoStore = (&'static str, fn(&Path), &'static str, &'static str);
 
-/// Regression: a store that was gone was taken for a first start, and every cooldown was forgotten. A store of another
-/// version is refused by its number, and is not called damaged.
+/// Regression: the service took a missing store for a first start and forgot every cooldown. It refuses a store of another
+/// version by its number, and does not call it damaged.
 const NO_STORES: [NoStore; 10] = [
     ("a text", |folder| replace(folder, &"no votes in here\n".repeat(1_000)), "store_unusable", "damaged"),
     (
@@ -186,7 +186,7 @@ fn no_start_on_what_is_no_store_of_this_version() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         furnished(folder.path(), 3);
         spoil(folder.path());
-        // Twice: a start that comes to nothing must not have made the file fit to be served.
+        // Twice: a refused start must not make the file acceptable.
         for _ in 0..2 {
             let mut server = serve(folder.path(), &[]);
             expect_not_ready(&mut server, reason, &store_file(folder.path()).display().to_string(), word, what);
@@ -195,7 +195,7 @@ fn no_start_on_what_is_no_store_of_this_version() {
     }
 }
 
-/// Version 1.0.0 listed servers with the tokens `.` and `..`. Such a store opens, its votes hold, and the token names
+/// Version 1.0.0 accepted the tokens `.` and `..`. Such a store opens, its votes hold, and the token names
 /// no server.
 #[test]
 fn a_store_with_a_token_of_dots_opens() {
@@ -212,12 +212,12 @@ fn a_store_with_a_token_of_dots_opens() {
         assert_eq!((response.status, &response.json()["error"]), (404, &"unknown_token".into()), "{path}");
     }
     assert_eq!(control.post("/v1/votes", r#"{"token":"..","ip":"203.0.113.7"}"#).status, 404);
-    // The way out, after which nothing is left of it.
+    // A new token is the way out, and leaves nothing of the old one.
     let token = control.post("/v1/servers/29/token", "").json()["token"].as_str().expect("a token").to_owned();
     assert_eq!(get(server.public(), &format!("/api/servers/{token}/vote-status/203.0.113.7")).status, 200);
 }
 
-/// What the message for a damaged store advises: put back a copy.
+/// The message for a damaged store advises to put back a copy.
 #[test]
 fn a_copy_that_was_put_back_is_served() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -231,7 +231,7 @@ fn a_copy_that_was_put_back_is_served() {
     expect_not_ready(&mut server, "store_unusable", "votes.redb", "put back a copy", "a damaged file");
     server.stop();
     fs::write(store_file(folder.path()), copy).expect("a copy can be put back");
-    // As the line says, and nothing more: what else has to be done stands in it.
+    // Only this step of the message: the next message names the rest.
     let mut server = serve(folder.path(), &[]);
     let what = "a copy older than the note beside it";
     expect_not_ready(&mut server, "store_unusable", "votes.redb", "votes.sequence", what);
@@ -245,8 +245,8 @@ pub(crate) fn await_ready(server: &Server) {
     wait_until("it is ready", || get(server.control_endpoint(), "/readyz").status == 200);
 }
 
-/// Regression: the new key was written into whatever had its name, another user's file of mode 0666 or
-/// what a link led to.
+/// Regression: the service wrote the new key into any file of that name: another user's of mode 0666, or
+/// the target of a link.
 #[test]
 fn the_key_is_made_in_a_file_of_its_own() {
     for is_link in [false, true] {

@@ -1,5 +1,5 @@
-//! No room for the file, by a limit on the size of files: votes are refused, status is served, nothing
-//! acknowledged is lost, and it goes on when there is room.
+//! No room for the file, by a limit on the size of files. Votes are refused, status is served, no
+//! acknowledged vote is lost, and votes go on when there is room.
 
 use crate::durability::files::store_file;
 use crate::util::client::get;
@@ -13,15 +13,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Votes that are cast until there is no room, at most.
+/// The most votes that are cast until there is no room.
 const CAST_MAX: u32 = 5_000;
-/// And how many after that.
+/// Votes that are cast after that.
 const CAST_WHEN_FULL: u32 = 30;
 
-/// How soon votes are taken once there is room.
+/// The longest time until votes are taken, once there is room.
 const AGAIN_MAX: Duration = Duration::from_secs(10);
 
-/// A file may not become longer.
+/// Limits the length of files, or lifts the limit.
 fn limit(server: &Server, bytes: Option<u64>) {
     server.limit(Resource::Fsize, bytes, None);
 }
@@ -30,7 +30,7 @@ fn bytes(folder: &Path) -> u64 {
     fs::metadata(store_file(folder)).expect("the file is there").len()
 }
 
-/// Requires that `/readyz` says that votes are refused and why, for as long as it is so, and that `health` says it too.
+/// Requires that `/readyz` reports for 1.5 s that votes are refused, and why, and that `health` reports it too.
 fn expect_no_votes(server: &Server, words: &str) {
     let until = Instant::now() + Duration::from_millis(1_500);
     while Instant::now() < until {
@@ -49,7 +49,7 @@ fn expect_no_votes(server: &Server, words: &str) {
     assert!(told.stdout.starts_with(&refused), "no {refused:?} in {told:?}");
 }
 
-/// Troubles are said once, not for every vote or every look.
+/// Requires that a trouble is logged once, not for every vote or look.
 fn expect_few_lines(server: &Server) {
     let lines = server.stderr().lines().filter(|line| !line.contains(" INFO ")).count();
     assert!((1..=3).contains(&lines), "{lines} lines:\n{}", server.stderr());
@@ -77,13 +77,13 @@ fn votes_wait_for_room_under_a_size_limit() {
     ledger.expect_after_kill(server, folder.path(), "a disk that was full");
 }
 
-/// Expired votes cannot be dropped without room either; nobody is told that 20 times a second.
+/// Without room the service cannot drop expired votes either. It must not log that 20 times a second.
 #[test]
 fn a_drop_that_fails_is_said_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (server, _) = voted(folder.path(), 0);
     let ends = now_unix() + 3;
-    // In one request: on a busy machine twenty of them may last until the first has ended.
+    // One request: on a busy machine twenty requests may take until the first vote has ended.
     let line = |number| {
         let (ip, voted_at) = (address(number), ends - COOLDOWN_S);
         format!("{}\n", json!({"server_id": SERVER, "ip": ip, "voted_at": voted_at}))

@@ -1,6 +1,6 @@
-//! The data directory deleted, moved or covered while the service runs: what is written to such a file
-//! is forgotten by the next start, so nobody is told 201 for it. Status goes on, what is known can be
-//! saved, and once the right file is back votes are taken again.
+//! The data directory is deleted, moved or covered while the service runs. The next start would not find
+//! votes in such a file, so none is answered 201. Status goes on, the operator can export the votes, and
+//! once the right file is back votes are taken again.
 
 use crate::durability::files::{await_ready, furnished, store_file};
 use crate::util::client::get;
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A vote that is asked for so long after the file has gone is not answered 201.
+/// Later than this after the file has gone, no vote is answered 201.
 const TOLD_MAX: Duration = Duration::from_secs(1);
 
-/// Votes one after the other, each with when it was asked for, what was answered, and its instant.
+/// Votes in order, each with the time of the request, the status of the answer, and its instant.
 type Asked = Vec<(Pair, Instant, u16, i64)>;
 
 fn voting(control: Control) -> Load<Asked> {
@@ -32,8 +32,8 @@ fn voting(control: Control) -> Load<Asked> {
     Load::start([Box::new(cast) as Caller<Asked>])
 }
 
-/// The votes that were taken go into `ledger`, the others are as refused; none may have been taken
-/// from `TOLD_MAX` after `gone` on until `back`.
+/// Notes recorded and refused votes in `ledger`. No vote may have been recorded between `TOLD_MAX` after
+/// `gone` and `back`.
 fn stop(load: Load<Asked>, ledger: &mut Ledger, gone: Instant, back: Option<Instant>) {
     let (mut late, mut refused) = (0, 0);
     for (pair, at, status, voted_at) in load.stop() {
@@ -64,7 +64,7 @@ fn wait_for_trouble(server: &Server, is_wanted: bool) {
     wait_until("it says what is the matter", || trouble(server).is_some() == is_wanted);
 }
 
-/// A server and some votes, and more being cast.
+/// A server with some votes, and a load that casts more.
 fn under_load(data: &Path) -> (Server, Ledger, Load<Asked>) {
     let (server, ledger) = voted(data, 100);
     let load = voting(server.control_client());
@@ -72,7 +72,7 @@ fn under_load(data: &Path) -> (Server, Ledger, Load<Asked>) {
     (server, ledger, load)
 }
 
-/// Regression: votes went on to be answered 201, and after a restart there was nothing.
+/// Regression: votes were still answered 201, and after a restart there was nothing.
 #[test]
 fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -89,7 +89,7 @@ fn a_deleted_directory_takes_no_votes_and_can_be_exported() {
     stop(load, &mut ledger, gone, None);
     ledger.expect(&server, "from memory");
 
-    // As the line says.
+    // The export that the line advises.
     assert!(server.stderr().contains(&message), "{}", server.stderr());
     let key = message.split("--control-key-file ").nth(1).expect("a key").split(' ').next().expect("a path");
     let mut export = Server::command();
@@ -106,7 +106,7 @@ fn rename(from: impl AsRef<Path>, to: impl AsRef<Path>) {
     fs::rename(from, to).expect("it can be moved");
 }
 
-/// A copy is another file: what is in memory is not what it holds.
+/// A copy is another file: it does not hold the votes in memory.
 #[test]
 fn a_file_that_is_moved_and_a_copy_and_the_file_put_back() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -140,7 +140,7 @@ fn a_second_name_of_the_file_is_no_loss() {
     assert_eq!(trouble(&server), None);
 }
 
-/// Regression: without the note a start after a kill took the store for damaged.
+/// Regression: without the note, a start after a kill took the store for damaged.
 #[test]
 fn small_files_beside_the_store_are_made_again() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -152,7 +152,7 @@ fn small_files_beside_the_store_are_made_again() {
     ledger.expect_after_kill(server, folder.path(), "small files that were made again");
 }
 
-/// Regression: where a volume was not mounted, an empty store was made and served.
+/// Regression: where a volume was not mounted, the service made and served an empty store.
 #[test]
 fn a_store_that_is_required_is_waited_for_and_made_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! A disk that hangs: a sync does not come back. Status goes on, and SIGTERM ends the service in its time all the same:
-//! what the recorder has is answered as in doubt, and nothing that was acknowledged is lost. Meanwhile every signal says so.
+//! A disk that hangs: a sync does not return. Status goes on, and SIGTERM ends the service in time all the same. The
+//! recorder's open requests are answered as in doubt, and no acknowledged vote is lost. Every signal reports the trouble.
 
 use crate::durability::files::furnished;
 use crate::util::client::{Client, get};
@@ -17,13 +17,12 @@ use std::thread::scope;
 use std::time::{Duration, Instant};
 
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(3);
-/// What a loaded machine may add.
+/// The time that a loaded machine may add.
 const MARGIN: Duration = Duration::from_secs(4);
 const LOG_LINE: &str = "the store did not end within --drain-timeout";
 
-/// Syncs that hang while there is a file `hang`, and say so by a file `hung`. While there is a file `fail`, which has two
-/// numbers, one of the first many fails, with the second for its error. (A tracer that delays a system call also delays
-/// the end of the process.)
+/// Syncs hang while there is a file `hang`, and then make a file `hung`. While there is a file `fail` with two numbers N and
+/// E, every Nth sync fails with error E. (A tracer that delays a system call also delays the end of the process.)
 const SHIM: &str = r#"
 #include <errno.h>
 #include <fcntl.h>
@@ -58,7 +57,7 @@ int fdatasync(int file) { return hang_or(SYS_fdatasync, file); }
 int fsync(int file) { return hang_or(SYS_fsync, file); }
 "#;
 
-/// The service on `data`, with syncs that files in `folder` command.
+/// The service on `data`, with syncs that files in `folder` control.
 pub(crate) fn serve_shimmed(folder: &Path, data: &Path) -> Server {
     Server::spawn(shimmed(folder, data))
 }
@@ -70,7 +69,7 @@ pub(crate) fn shimmed(folder: &Path, data: &Path) -> Command {
     command
 }
 
-/// Casts until the service says that it ends, and gives that answer.
+/// Casts until an answer announces the end of the service, and gives that answer.
 fn cast_to_the_end(ledger: &mut Ledger, server: &Server) -> Response {
     for number in 100.. {
         let (pair, voted_at) = ((SERVER, address(number)), now_unix());
@@ -92,7 +91,7 @@ fn expect_in_doubt(response: &Response, what: &str) {
     assert!(response.says_close(), "{response:?}");
 }
 
-/// SIGTERM while a sync hangs: that of a commit, or of the store as it is written anew after another has failed.
+/// SIGTERM while a sync hangs: of a commit, or of a store that is written anew after a failed sync.
 /// Regression: the listeners closed without an answer, and the process stayed for as long as the disk hung.
 #[test]
 fn a_stop_while_a_sync_hangs_answers_what_is_under_way_and_ends() {
@@ -138,7 +137,7 @@ fn a_stop_while_a_sync_hangs_answers_what_is_under_way_and_ends() {
     }
 }
 
-/// Regression: while the disk hung, votes hung, and `/readyz`, `health`, the log and every metric said that all was well.
+/// Regression: while the disk hung, votes hung, and `/readyz`, `health`, the log and every metric reported that all was well.
 #[test]
 fn a_commit_of_more_than_two_seconds_is_told_until_it_is_over() {
     if !has(&["cc"]) {
@@ -175,12 +174,12 @@ fn a_commit_of_more_than_two_seconds_is_told_until_it_is_over() {
         fs::remove_file(&hang).expect("the disk goes on");
         assert!(vote.join().expect("the vote is answered"), "the vote is recorded");
     });
-    // The answer is told after the commit: from then on all is well.
+    // The answer comes after the commit: from then on all is well.
     assert_eq!((readyz().json(), server.metric(slow)), (well.json(), 0));
     ledger.expect(&server, "after the disk has hung");
 }
 
-/// After a kill in the middle of a commit the start writes the store anew. Where the disk hangs in that, it is told too.
+/// After a kill in the middle of a commit, the start writes the store anew. A disk that hangs then is reported too.
 #[test]
 fn a_start_that_hangs_while_it_writes_the_store_anew_is_told() {
     if !has(&["cc"]) {

@@ -1,5 +1,5 @@
-//! A disk that is full heals by itself: once votes have expired, votes are taken again, though
-//! nobody touches anything and though another writer takes what is freed. Meanwhile it costs next
+//! A full disk heals by itself: once votes have expired, votes are taken again, without an
+//! operator, and though another writer takes all free room. Meanwhile the full disk costs next
 //! to nothing.
 
 use crate::durability::small_disk::SmallDisk;
@@ -15,14 +15,14 @@ use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Votes are taken so soon after the old ones have expired, on a busy machine too: a try may fail, and a second one, 30 s apart.
+/// The longest time until votes are taken once the old ones have expired. On a busy machine two tries, 30 s apart, may fail.
 const RECOVERY_MAX: Duration = Duration::from_secs(120);
-/// Before the votes expire, a full disk is looked at for so many seconds at least.
+/// The shortest time for which the test watches the full disk before the votes expire, in seconds.
 const FULL_S_MIN: i64 = 6;
 /// Lines of a batch that fills the disk.
 const BATCH_LINES: u32 = 20_000;
 
-/// Another writer on the same disk: whatever is free, it takes at once.
+/// Another writer on the same disk, which takes all free room at once.
 fn greedy(path: PathBuf) -> Load<u64> {
     let mut file = File::create(path).expect("a file can be made");
     let write = move |taken: &Notes<u64>| match file.write(&[1; 4_096]) {
@@ -32,7 +32,7 @@ fn greedy(path: PathBuf) -> Load<u64> {
     Load::start([Box::new(write) as Caller<u64>])
 }
 
-/// Processor time that a process has used, and what it has read, in bytes: proc_pid_stat(5) and
+/// The processor time of a process, and the bytes that it has read, by proc_pid_stat(5) and
 /// proc_pid_io(5).
 fn used(server: &Server) -> (Duration, u64) {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.pid())).expect("the process is there");
@@ -43,8 +43,8 @@ fn used(server: &Server) -> (Duration, u64) {
     (Duration::from_millis(ticks * 10), read.parse().expect("a number"))
 }
 
-/// Records votes until there is no room for one more, and none is found for some seconds; how many
-/// were kept. `None` where that takes so long that they expire.
+/// Records votes until there is no room for one more during some seconds. Gives how many were kept;
+/// `None` where that takes so long that they expire.
 fn fill(control: &Control, expires_at: i64) -> Option<u32> {
     let voted_at = expires_at - COOLDOWN_S;
     let (mut number, mut lines, mut refused_since) = (0, BATCH_LINES, None);
@@ -69,13 +69,13 @@ fn fill(control: &Control, expires_at: i64) -> Option<u32> {
     Some(number)
 }
 
-/// The disk is filled with votes that expire together, beside another writer, and the process is killed while it is full.
+/// Votes that expire together fill the disk, beside another writer. The process is killed while the disk is full.
 #[test]
 fn a_small_disk_heals_beside_another_writer() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let Some(disk) = SmallDisk::mount(folder.path().join("disk"), 5 << 20) else { return };
     let data = disk.0.join("data");
-    // The votes expire so many seconds after the first; later where the machine is too busy to fill the disk by then.
+    // The votes expire this many seconds after the first; later where the machine is too busy to fill the disk by then.
     let filled = [30, 60, 120, 240, 480].into_iter().find_map(|fill_s| {
         let (server, _) = voted(&data, 0);
         let expires_at = now_unix() + fill_s;
@@ -91,10 +91,10 @@ fn a_small_disk_heals_beside_another_writer() {
     sleep(Duration::from_secs(1));
     let server = serve(&data, &[]);
 
-    // While it is full.
+    // While the disk is full.
     let (before, start, mut refused) = (used(&server), Instant::now(), 0);
     while now_unix() < expires_at - 1 {
-        // What a commit that has failed had taken may be enough for one vote more.
+        // The room that a failed commit had taken may be enough for one vote more.
         let response = server.control_client().cast(SERVER, address(3_000_000 + refused));
         assert!([201, 503].contains(&response.status), "{response:?}");
         let pair = (SERVER, address(refused % kept));
@@ -131,7 +131,7 @@ fn a_small_disk_heals_beside_another_writer() {
         100.0 * share,
         read_per_s / 1024.0
     );
-    // It was 35 % of a core and 480 MB/s; 2 % without the requests, in a build that is optimized.
+    // Regression: 35 % of a core and 480 MB/s. Without the requests it is 2 % in an optimized build.
     assert!(share < 0.1 && read_per_s < 40e6, "while it is full");
     drop(server);
     let pairs: Vec<_> = ledger.recorded.into_keys().collect();

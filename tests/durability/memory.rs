@@ -1,4 +1,4 @@
-//! The memory of a start: a machine that a run just fits has room for the start behind its end.
+//! The memory of a start: a machine with just enough memory for a run has enough for the next start.
 
 use crate::durability::files::{await_ready, furnished};
 use crate::durability::hangs::serve_shimmed;
@@ -19,11 +19,11 @@ use std::path::Path;
 const VOTES: u32 = 200_000;
 /// Lines of a batch.
 const LINES: u32 = 5_000;
-/// A start takes at most so much of the peak of the run before it.
+/// The largest peak of a start, in percent of the peak of the run before it.
 const PEAK_PERCENT_MAX: u64 = 115;
 
-/// Regression: behind a kill in a commit a start took more memory than the run before it, and on a machine that the run had
-/// just fitted every start was killed.
+/// Regression: after a kill in a commit, a start took more memory than the run before it. On a machine with just enough
+/// memory for the run, every start was killed.
 #[test]
 fn a_start_behind_a_kill_in_a_commit_takes_the_memory_of_the_run() {
     if !has(&["cc"]) {
@@ -57,7 +57,7 @@ fn a_start_with_other_settings_takes_the_memory_of_the_run() {
     expect_start(folder.path(), &["--cooldown-minutes", "120", "--accept-settings"], run_kib);
 }
 
-/// Imports [`VOTES`]; the peak of the process then, in KiB.
+/// Imports [`VOTES`], and gives the peak memory of the process, in KiB.
 fn import(server: &Server) -> u64 {
     let control = server.control_client();
     let voted_at = rfc3339(now_unix());
@@ -72,7 +72,7 @@ fn import(server: &Server) -> u64 {
     peak_kib(server.pid())
 }
 
-/// Requires that a start takes at most [`PEAK_PERCENT_MAX`] of the run before it.
+/// Requires that a start takes at most [`PEAK_PERCENT_MAX`] of the peak of the run before it.
 fn expect_start(data: &Path, options: &[&str], run_kib: u64) {
     let server = serve(data, options);
     await_ready(&server);

@@ -1,4 +1,4 @@
-//! The settings of a store over starts with others. Black box; what becomes of each vote is tested beside the code.
+//! Starts of a store with other settings. Black box; tests beside the code check each vote.
 
 use crate::durability::exchanged::{closed, taken_up};
 use crate::util::ledger::{COOLDOWN_S, SERVER, address, next_votes, serve, try_serve, voted};
@@ -26,14 +26,14 @@ fn a_start_with_other_settings_is_refused_until_they_are_accepted() {
     for (options, ended) in [(&[&other[..2], &["--accept-settings"]].concat()[..], true), (&other[..2], false)] {
         let server = serve(folder.path(), options);
         assert_eq!(next_votes(&server, &[pair]), expected, "{options:?}");
-        // Plugins pay such a vote once more: the log says how many there are, and so does a metric.
+        // Plugins pay such a vote once more, so the log and a metric give the number of these votes.
         let count = server.metric("vote_status_ended_early_total{cause=\"settings\"}");
         // Every line of the start comes before this one.
         server.wait_for_lines("listening on", 1);
         let told = server.stderr();
         let line = format!("; {count} cooldowns end with that, or at another time");
         assert_eq!((count > 0, told.contains(&line)), (ended, ended), "{told}");
-        // Another store in its place shows in the number of the last commit.
+        // The number of the last commit would show another store in its place.
         let (at, number) = taken_up(&server);
         assert!(at.starts_with("20"), "{told}");
         commits.push(number);

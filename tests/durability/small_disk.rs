@@ -1,4 +1,4 @@
-//! Small file systems, which a test can fill.
+//! Small file systems that a test can fill.
 
 use crate::util::needs::left_out;
 use crate::util::package::text;
@@ -8,11 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread::panicking;
 
-/// A file system of its own, as long as it lives.
+/// A mounted file system. Dropping it unmounts it.
 pub(crate) struct SmallDisk(pub(crate) PathBuf);
 
 impl SmallDisk {
-    /// A file system of so many bytes. `None`, said aloud, where none can be mounted.
+    /// A file system of this size. Where none can be mounted, prints that and gives `None`.
     pub(crate) fn mount(at: PathBuf, bytes: u64) -> Option<SmallDisk> {
         fs::create_dir_all(&at).expect("a folder can be made");
         let options = format!("size={bytes},mode=700");
@@ -23,12 +23,12 @@ impl SmallDisk {
         None
     }
 
-    /// Mounts it again, otherwise.
+    /// Remounts the file system with other options.
     pub(crate) fn remount(&self, options: &str) {
         assert!(run("mount", &["-o", &format!("remount,{options}"), text(&self.0)]), "{options}");
     }
 
-    /// Another file takes what the file system has.
+    /// Fills the file system with another file.
     pub(crate) fn fill(&self) {
         let mut file = File::create(self.0.join("filler")).expect("a file can be made");
         for part in [64 * 1024, 4 * 1024, 1] {
@@ -36,7 +36,7 @@ impl SmallDisk {
         }
     }
 
-    /// That file goes.
+    /// Removes that file.
     pub(crate) fn free(&self) {
         fs::remove_file(self.0.join("filler")).expect("the file can be removed");
     }
@@ -44,15 +44,15 @@ impl SmallDisk {
 
 impl Drop for SmallDisk {
     fn drop(&mut self) {
-        // The kernel may hold a loop device for a moment after its end, and a container that was started meanwhile holds a
-        // copy of what was mounted for as long as it runs.
+        // The kernel may hold a loop device for a moment after its end. A container that was started meanwhile holds a
+        // copy of the mount for as long as it runs.
         let is_unmounted = run("umount", &[text(&self.0)]) || run("umount", &["--lazy", text(&self.0)]);
         assert!(is_unmounted || panicking(), "it stays mounted");
     }
 }
 
-/// An ext4 file system on a device that has no more room than a small disk, whatever it says: where that is full, the
-/// writes of the kernel fail behind the service's back.
+/// An ext4 file system on a device that claims more room than the small disk below it has. Once that disk is full, the
+/// kernel's writes fail behind the service's back.
 pub(crate) struct ThinDisk {
     pub(crate) pool: SmallDisk,
     pub(crate) at: PathBuf,
@@ -60,7 +60,7 @@ pub(crate) struct ThinDisk {
 }
 
 impl ThinDisk {
-    /// A file system that says that it has `bytes`, on a pool of `pool_bytes`. `None`, said aloud, where none can be mounted.
+    /// A file system that claims `bytes`, on a pool of `pool_bytes`. Where none can be mounted, prints that and gives `None`.
     pub(crate) fn mount(folder: &Path, pool_bytes: u64, bytes: u64) -> Option<ThinDisk> {
         let pool = SmallDisk::mount(folder.join("pool"), pool_bytes)?;
         let (image, at) = (pool.0.join("image"), folder.join("volume"));
@@ -83,13 +83,13 @@ impl ThinDisk {
         self.at.join("data")
     }
 
-    /// Unmounts it, so that nothing of it is in memory, and mounts it again.
+    /// Unmounts the file system, so that nothing of it is cached, and mounts it again.
     pub(crate) fn mount_again(&mut self) {
         assert!(run("umount", &[text(&self.at)]), "it can be unmounted");
         assert!(self.attach(), "it can be mounted");
     }
 
-    /// Whether it takes no writes any more: its own journal met the full pool.
+    /// Whether the file system takes no more writes, as its journal met the full pool.
     pub(crate) fn is_broken(&self) -> bool {
         File::create(self.at.join("probe")).is_err()
     }

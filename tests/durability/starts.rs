@@ -1,5 +1,5 @@
-//! Starts on a data directory that cannot be used as it is: the process stays, answers the safe 503, says
-//! why, and goes on by itself once that is mended.
+//! Starts on a data directory that cannot be used as it is. The process stays, answers the safe 503, reports
+//! the reason, and goes on by itself once the directory is mended.
 
 use crate::durability::files::{await_ready, expect_not_ready, furnished};
 use crate::durability::small_disk::SmallDisk;
@@ -24,7 +24,7 @@ fn a_disk_that_is_read_only_is_waited_for() {
     server.stop();
 }
 
-/// A path with a line end makes no assignment to the service manager.
+/// A path with a line end must not become an assignment in a message to the service manager.
 #[test]
 fn the_manager_is_told_in_one_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -46,8 +46,8 @@ fn the_manager_is_told_in_one_line() {
     server.stop();
 }
 
-/// READY=1 comes though the service is not: the manager would end it otherwise, and refused connections
-/// pay. What is wrong is its status.
+/// The service sends READY=1 though it is not ready: otherwise the manager would end it, and refused connections
+/// pay rewards. Its STATUS names the trouble.
 #[test]
 fn the_manager_is_told_what_is_wrong() {
     let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,5 +1,5 @@
-//! The wall clock steps under a running process or between two, by a library that is loaded before the system's
-//! and reads the step from a file. Black box; the recorder's unit tests hold the rules themselves.
+//! The wall clock steps under a running process or between two. A library that is loaded before the system's reads
+//! the step from a file. Black box; the recorder's unit tests check the rules themselves.
 
 use crate::durability::files::expect_not_ready;
 use crate::util::client::get;
@@ -12,10 +12,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const HOUR_S: i64 = 3_600;
-/// Between a reading of this test and the service's, in seconds.
+/// The most between a reading of this test and the service's, in seconds.
 const SLACK_S: i64 = 2;
 
-/// A data directory, and the file that says how far the clock is from the system's.
+/// A data directory, and the file with the distance of the service's clock from the system's.
 struct Scene {
     folder: tempfile::TempDir,
     faketime: PathBuf,
@@ -23,7 +23,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `None`, said aloud, where the library is not installed.
+    /// Where the library is not installed, prints that and gives `None`.
     fn new() -> Option<Scene> {
         let faketime = faketime_library()?;
         let mut scene = Scene { folder: tempfile::tempdir().expect("a temporary folder"), faketime, step_s: 0 };
@@ -39,7 +39,7 @@ impl Scene {
         self.folder.path().join("data")
     }
 
-    /// Written whole: the library may read at any moment.
+    /// Replaces the file as a whole, as the library may read at any moment.
     fn write_step(&mut self, step_s: i64) {
         let new = Path::new(&self.step_file()).with_extension("new");
         fs::write(&new, format!("{step_s:+}")).expect("the step can be written");
@@ -55,7 +55,7 @@ impl Scene {
         Server::spawn(command)
     }
 
-    /// Unix seconds by the clock of the service.
+    /// The service's clock, in Unix seconds.
     fn now(&self) -> i64 {
         now_unix() + self.step_s
     }
@@ -75,7 +75,7 @@ fn pairs() -> Vec<Pair> {
     (0..4).map(|number| (SERVER, address(number))).collect()
 }
 
-/// A service with three cooldowns that live and one that has ended.
+/// A service with three live cooldowns and an ended one.
 fn furnished(scene: &Scene) -> Server {
     let server = scene.start(&[]);
     let control = server.control_client();
@@ -94,7 +94,7 @@ fn live(shown: &[Option<String>]) -> Vec<bool> {
     shown.iter().map(Option::is_some).collect()
 }
 
-/// Requires that a start now is not ready and says why, with both times.
+/// Requires that a start now is not ready, and reports the reason with both times.
 fn expect_behind(scene: &Scene, what: &str) {
     let mut server = scene.start(&[]);
     let known = rfc3339(now_unix() - HOUR_S);

@@ -1,4 +1,4 @@
-//! A store of each version is read: see [`crate::util::kept`].
+//! The service reads a store of each version: see [`crate::util::kept`].
 
 use crate::util::client::get;
 use crate::util::kept::{LATER_S, MOMENT_S, expect_all, furnish, kept};
@@ -18,7 +18,7 @@ fn copy_store(from: &Path, to: &Path) {
     }
 }
 
-/// A service whose clock is at this moment.
+/// Starts a service whose clock is at this moment.
 fn serve_at(data: &Path, library: &Path, moment_s: i64) -> Server {
     let mut command = Server::on(data);
     fake_clock(&mut command, library, "FAKETIME", format!("{:+}", moment_s - now_unix()));
@@ -46,13 +46,13 @@ fn a_store_of_every_version_is_read() {
     }
 }
 
-/// 1.0.0 followed a step of the clock at once, and kept in tables of its own what might have to come back. The first start
-/// of a later version takes over what that version would have shown, and 1.0.0 reads the store no more.
+/// 1.0.0 followed a step of the clock at once, and kept votes that might have to come back in separate tables. The first
+/// start of a later version takes over the votes that 1.0.0 would have shown. 1.0.0 can no longer read the store.
 #[test]
 fn a_store_of_the_first_release_with_a_step_under_way_is_taken_over() {
     let Some(library) = faketime_library() else { return };
     let folder = tempfile::tempdir().expect("a temporary folder");
-    // Three votes, of 0, 10 and 30 minutes before; then the clock stepped by two hours, and the process was killed.
+    // Three votes, 0, 10 and 30 minutes old; then the clock stepped by two hours, and the process was killed.
     for (step, step_s, shown) in
         [("step-forward", 7_200, [None; 3]), ("step-back", -7_200, [Some("2026-11-22T11:30:04Z"); 3])]
     {
@@ -70,7 +70,7 @@ fn a_store_of_the_first_release_with_a_step_under_way_is_taken_over() {
         for round in ["the first start", "the next"] {
             let server = serve_at(&data, &library, MOMENT_S + step_s + 30);
             assert_eq!(next(&server), shown, "{step}, {round}");
-            // Behind the start, which does not wait for it.
+            // This line comes after the start, which does not wait for it.
             server.wait_for_lines("the store was written anew", usize::from(round == "the first start"));
             drop(server);
         }
@@ -78,7 +78,7 @@ fn a_store_of_the_first_release_with_a_step_under_way_is_taken_over() {
         let meta = database.begin_read().expect("it can be read").open_table(META).expect("a table");
         assert_eq!(meta.get("schema").expect("it can be read").map(|schema| schema.value()), Some(4));
         drop((meta, database));
-        // What a step forward had ended comes back with the clock.
+        // Votes that a step forward had ended come back with the clock.
         if step_s > 0 {
             let server = serve_at(&data, &library, MOMENT_S + 60);
             let ends = ["2026-11-22T13:30:00Z", "2026-11-22T13:20:00Z", "2026-11-22T13:00:00Z"];

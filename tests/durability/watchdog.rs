@@ -1,5 +1,5 @@
-//! What the service manager sees of the loops (`WatchdogSec=`): they turn while a disk hangs, and one that is stuck is not
-//! covered up.
+//! The loops' signs of life for the service manager (`WatchdogSec=`). The loops turn while a disk hangs, and no sign covers up
+//! a stuck one.
 
 use crate::durability::files::furnished;
 use crate::durability::hangs::shimmed;
@@ -14,11 +14,11 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What the manager allows between two signs.
+/// The longest pause between two signs that the manager allows.
 const ALLOWED: Duration = Duration::from_secs(2);
 const SIGN: &str = "WATCHDOG=1";
 
-/// A loop that hangs before it waits for the kernel: the thread of this name, while there is a file `stuck`. It says so by
+/// The loop of the thread `STUCK_THREAD` hangs before it waits for the kernel, while there is a file `stuck`. It then makes
 /// a file `hung`.
 const SHIM: &str = r#"
 #define _GNU_SOURCE
@@ -62,7 +62,7 @@ impl Manager {
         Manager(manager)
     }
 
-    /// What it is told next, if that comes in this time.
+    /// The next message to the manager, if one comes in this time.
     fn next(&self, patience: Duration) -> Option<String> {
         self.0.set_read_timeout(Some(patience.max(Duration::from_millis(1)))).expect("a socket takes that");
         let mut state = [0; 2_000];
@@ -70,7 +70,7 @@ impl Manager {
         Some(String::from_utf8_lossy(&state[..bytes]).into_owned())
     }
 
-    /// Waits for so many signs.
+    /// Waits for `count` signs.
     fn await_signs(&self, count: usize) {
         for number in 0..count {
             while self.next(DEADLINE).unwrap_or_else(|| panic!("sign {number} did not come")) != SIGN {}
@@ -87,7 +87,7 @@ impl Manager {
     }
 }
 
-/// A disk that hangs is none of the loops' business: status goes on, and a process that is ended pays rewards.
+/// A disk that hangs does not stop the loops: status goes on, and ending the process would pay rewards.
 #[test]
 fn a_recorder_that_hangs_ends_no_process() {
     if !has(&["cc"]) {
@@ -113,7 +113,7 @@ fn a_recorder_that_hangs_ends_no_process() {
     server.stop();
 }
 
-/// Nor is a store that is read for a long time, or that cannot be read: the loops answer 503 meanwhile.
+/// A store that takes long to read, or cannot be read, does not stop the loops either: they answer 503 meanwhile.
 #[test]
 fn a_store_that_is_not_read_ends_no_process() {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -128,7 +128,7 @@ fn a_store_that_is_not_read_ends_no_process() {
     server.stop();
 }
 
-/// Whichever loop it is. At most one sign may have been on its way.
+/// A single stuck loop, whichever, ends the signs. At most one sign may have been on its way.
 #[test]
 fn a_loop_that_is_stuck_is_not_covered_up() {
     if !has(&["cc"]) {
@@ -154,7 +154,7 @@ fn a_loop_that_is_stuck_is_not_covered_up() {
     }
 }
 
-/// The variables may be left over from another process.
+/// The variables may be meant for another process.
 #[test]
 fn a_process_that_is_not_watched_gives_no_sign() {
     let folder = tempfile::tempdir().expect("a temporary folder");

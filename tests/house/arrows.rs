@@ -1,4 +1,4 @@
-//! Imports, file by file: they make no circle.
+//! Imports between files make no circle.
 
 use super::ROOTS;
 use super::source::{Source, follow, name_at, paths, words};
@@ -28,7 +28,7 @@ fn arrows(sources: &[Source]) -> Arrows<'_> {
         let own = module_path(&source.path);
         let is_child = |name: &str| files.contains_key(&[&own[..], &[name]].concat());
         let paths = paths_in(&source.product, &own, &is_child);
-        // A file of a folder may name what its folder is about: `mod.rs` and its files are one thing.
+        // A file may import from the module of its own folder: `mod.rs` and its files are one thing.
         let is_own = |file: &str| file == source.path || own.starts_with(&module_path(file));
         let targets = paths.iter().filter_map(|path| file_of(path)).filter(|file| !is_own(file));
         arrows.insert(&source.path, targets.collect());
@@ -47,7 +47,7 @@ fn module_path(file: &str) -> Vec<&str> {
 fn paths_in<'c>(code: &'c str, own: &[&'c str], is_child: &dyn Fn(&str) -> bool) -> Vec<Vec<&'c str>> {
     let mut found = paths(code, &ROOTS);
     for at in words(code, "super::") {
-        // Behind another `super::` it was followed with that one.
+        // Behind another `super::` this one was followed already.
         if !code[..at].ends_with("::") {
             let ups = code[at..].split("::").take_while(|part| *part == "super").count();
             let base = &own[..own.len().saturating_sub(ups)];
@@ -64,13 +64,13 @@ fn paths_in<'c>(code: &'c str, own: &[&'c str], is_child: &dyn Fn(&str) -> bool)
     found.into_iter().map(|(_, path)| path).collect()
 }
 
-/// Files that reach each other.
+/// Groups of files that reach each other by imports.
 fn circles<'s>(arrows: &Arrows<'s>) -> Vec<Vec<&'s str>> {
     let reached: Arrows<'s> = arrows.keys().map(|file| (*file, reached_from(file, arrows))).collect();
     let mut circles = Vec::new();
     for (file, all) in &reached {
         let circle: Vec<&str> = all.iter().copied().filter(|other| reached[other].contains(file)).collect();
-        // Told once, by its first file.
+        // Each circle once, with its first file.
         if circle.first() == Some(file) {
             circles.push(circle);
         }

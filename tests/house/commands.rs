@@ -1,9 +1,9 @@
-//! docs/REFERENCE.md tells of every subcommand what its exit status means, and of no other.
+//! docs/REFERENCE.md has the exit status of every subcommand, and of no other.
 
 use crate::util::package::read_text;
 use clap::Command;
 
-/// The subcommands that do something, as they are typed.
+/// The subcommands without subcommands of their own, as they are typed.
 fn leaves(command: &Command, above: &str, into: &mut Vec<String>) {
     for below in command.get_subcommands() {
         let typed = format!("{above}{}", below.get_name());
@@ -23,7 +23,7 @@ fn every_subcommand_is_documented_and_no_other() {
     let mut documented: Vec<&str> = rows.flat_map(|(names, _)| names.trim_end_matches('`').split("`, `")).collect();
     let mut there = Vec::new();
     leaves(&vote_status::cli::command(), "", &mut there);
-    // Without the feature, the program knows nothing of a store that nodes share.
+    // Without the feature, the program has no subcommand for a shared store.
     if !cfg!(feature = "redis") {
         documented.retain(|name| !name.starts_with("cluster ") && *name != "reseed");
     }

@@ -1,4 +1,4 @@
-//! What documents point to is there: links between them, and the files that the architecture names.
+//! Targets of documents exist: links between them, and the files that the architecture names.
 
 use crate::util::package::{files_below, read_text};
 use std::fs;
@@ -25,8 +25,8 @@ fn every_link_finds_its_file_and_its_heading() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The package has a folder of its own for documents, without the source around it: no two files have one name there, and
-/// each link between them finds its file. Regression: two became README.md, and 20 links led nowhere.
+/// The package installs the documents in a folder of their own, without the source around them. No two files have one name
+/// there, and each link between them finds its file. Regression: two became README.md, and 20 links led nowhere.
 #[test]
 fn every_link_of_an_installed_document_finds_its_file() {
     let installed = installed();
@@ -50,14 +50,14 @@ fn every_link_of_an_installed_document_finds_its_file() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The files of this repository that the package installs, and where.
+/// The files of this repository that the package installs, each with its place.
 fn installed() -> Vec<(PathBuf, PathBuf)> {
     let manifest = read_text("Cargo.toml");
     let assets = manifest.split("\nassets = [\n").nth(1).and_then(|rest| rest.split("\n]").next()).expect("assets");
     let mut installed = Vec::new();
     for asset in assets.lines() {
         let [_, source, _, target, ..] = asset.split('"').collect::<Vec<_>>()[..] else { panic!("{asset}") };
-        // What the build makes is not here.
+        // Files that the build makes are not here.
         if source.starts_with("target/") {
             continue;
         }
@@ -88,7 +88,7 @@ fn every_file_that_the_architecture_names_is_there() {
     assert_eq!(names.into_iter().filter(is_missing).collect::<Vec<_>>(), Vec::<&str>::new());
 }
 
-/// The targets of links and pictures that are of this repository: the file, and what is behind a `#`.
+/// The targets of links and pictures in this repository: the file, and the anchor behind a `#`.
 fn targets(text: &str) -> impl Iterator<Item = (&str, &str)> {
     let links = text.split("](").skip(1).filter_map(|after| after.split(')').next());
     let sources = ["src=\"", "srcset=\""].into_iter().flat_map(|name| text.split(name).skip(1));
@@ -96,7 +96,7 @@ fn targets(text: &str) -> impl Iterator<Item = (&str, &str)> {
     own.map(|link| link.split_once('#').unwrap_or((link, "")))
 }
 
-/// What links may name behind a `#`: the headings of a document.
+/// The anchors that links may name behind a `#`: the headings of a document.
 fn anchors(document: &Path) -> Vec<String> {
     let text = read_text(document);
     let mut is_code = false;

@@ -1,4 +1,4 @@
-//! One meaning per word: no name of a type stands in two files of `src`.
+//! One meaning per word: no two files of `src` define a type of the same name.
 
 use super::source::Source;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ fn a_name_that_is_defined_twice_is_found() {
     assert_eq!(defined_twice(&[one, other]), ["Page is defined in src/a.rs:1 and src/b.rs:2"]);
 }
 
-/// Names of types and traits that are defined more than once, and where.
+/// Names of types and traits that are defined more than once, each with its places.
 fn defined_twice(sources: &[Source]) -> Vec<String> {
     let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for source in sources {

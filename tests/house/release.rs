@@ -1,10 +1,11 @@
-//! One version everywhere, the formats that the changelog promises to read, the command that tests, and what no release has.
+//! Releases: one version everywhere, the formats that the changelog promises to read, the test command, and no example
+//! addresses.
 
 use crate::util::package::read_text;
 use std::fs;
 use std::process::Command;
 
-/// A version is named everywhere at once, and the changelog says what it stores.
+/// Every place names the version, and the changelog names its formats.
 #[test]
 fn the_changelog_names_the_version_and_its_formats() {
     let version = env!("CARGO_PKG_VERSION");
@@ -23,13 +24,13 @@ fn the_changelog_names_the_version_and_its_formats() {
     }
 }
 
-/// CI looks for this line in README, and runs it.
+/// CI looks for this line in README and runs it.
 #[test]
 fn readme_gives_the_command_that_tests() {
     assert!(read_text("README.md").lines().any(|line| line == "cargo test"));
 }
 
-/// A report to an address that nobody reads is a report to nobody. In a folder of its own, where nothing can be built.
+/// A report to an example address reaches nobody. The test runs in a folder of its own, where nothing can be built.
 #[test]
 fn a_release_is_refused_until_the_publisher_has_filled_in_the_addresses() {
     let cases = [

@@ -1,5 +1,5 @@
 //! A Rust file as the house rules see it: code alone, without comments, text in quotes, or test
-//! modules. It scans, it does not parse: enough for formatted code.
+//! modules. The module scans and does not parse, which is enough for formatted code.
 
 use crate::util::package::{files_below, read_text};
 use std::path::Path;
@@ -11,9 +11,9 @@ pub(crate) struct Source {
     pub(crate) path: String,
     /// The file as it is.
     pub(crate) text: String,
-    /// The same number of bytes and lines, with blanks for comments and for what is in quotes.
+    /// The file with blanks in place of comments and of text in quotes. Bytes and lines keep their places.
     pub(crate) code: String,
-    /// `code` with blanks for what is compiled for tests only.
+    /// `code` with blanks in place of code that is compiled for tests only.
     pub(crate) product: String,
 }
 
@@ -42,7 +42,7 @@ impl Source {
     }
 }
 
-/// Every place where `word` stands in `code` with no letter, digit or `_` beside it.
+/// Every place of `word` in `code` with no letter, digit or `_` beside it.
 pub(crate) fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
     let bytes = code.as_bytes();
     let in_word = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_');
@@ -71,7 +71,7 @@ pub(crate) fn behind_bracket(code: &str, open: usize) -> usize {
     code.len()
 }
 
-/// The first of `wanted` at or behind `from` that stands in no bracket opened behind `from`.
+/// The first of `wanted` at or behind `from` outside of brackets that open behind `from`.
 pub(crate) fn find_flat(code: &str, from: usize, wanted: &[u8]) -> Option<usize> {
     let mut at = from;
     while let Some(&byte) = code.as_bytes().get(at) {
@@ -86,7 +86,7 @@ pub(crate) fn find_flat(code: &str, from: usize, wanted: &[u8]) -> Option<usize>
     None
 }
 
-/// Every path in `code` behind one of the roots, groups in braces taken apart, and where its last part stands.
+/// Every path in `code` behind one of the roots, groups in braces taken apart, each with the place of its last part.
 pub(crate) fn paths<'c>(code: &'c str, roots: &[&'c str]) -> Vec<(usize, Vec<&'c str>)> {
     let mut paths = Vec::new();
     for root in roots {
@@ -129,7 +129,7 @@ fn without_tests(code: &str) -> String {
     let mut product = code.to_owned();
     for (at, attribute) in code.match_indices("#[cfg(test)]") {
         let from = at + attribute.len();
-        // Further attributes stand in brackets, which the search steps over.
+        // Further attributes are in brackets, which the search steps over.
         let end = match find_flat(code, from, b"{;") {
             Some(open) if code.as_bytes()[open] == b'{' => behind_bracket(code, open),
             Some(semicolon) => semicolon,
@@ -140,7 +140,7 @@ fn without_tests(code: &str) -> String {
     product
 }
 
-/// Blanks everything from `start` to `end` but the line ends.
+/// Blanks everything from `start` to `end` except line ends.
 fn blank(code: &str, start: usize, end: usize) -> String {
     let mut bytes = code.as_bytes().to_vec();
     for byte in &mut bytes[start..end] {
@@ -169,8 +169,8 @@ fn strip(text: &str) -> String {
     code
 }
 
-/// If a comment or something in quotes begins at `at`: where its inside begins, where it ends,
-/// and how many bytes of its end stay.
+/// If a comment or text in quotes begins at `at`: the start of its inside, its end, and the number
+/// of bytes at its end that stay.
 fn quoted_or_comment_end(text: &str, at: usize) -> Option<(usize, usize, usize)> {
     let rest = &text.as_bytes()[at..];
     let end_of = |pattern: &str, from: usize| {

@@ -1,5 +1,5 @@
-//! No token and no key is in any line, whatever is asked and however wrong, with everything told
-//! that can be told.
+//! No line has a token or a key, whatever is asked and however wrong, at the level that logs the
+//! most.
 
 use super::told_until_the_end;
 use crate::util::client::{Client, exchange};
@@ -7,7 +7,7 @@ use crate::util::server::Server;
 use crate::util::watch::Watching;
 use serde_json::Value;
 
-/// Tokens that servers have, and some that none has. In any spelling they stay secret.
+/// Tokens of servers, and some that no server has. They stay secret in any spelling.
 const SECRETS: &[&str] = &[
     "canary-of-server-28",
     "canary-of-server-29",
@@ -82,7 +82,7 @@ fn no_secret_is_ever_told() {
     let watching = Watching::begin(&server, "");
     for (method, path, body) in CONTROL {
         let response = exchange(server.control(), control.request_bytes(method, path, *body));
-        // Tokens that the service makes are as secret as those that it is given.
+        // Generated tokens are as secret as given ones.
         let made = serde_json::from_slice::<Value>(&response.body).ok();
         secrets.extend(made.and_then(|made| Some(made["token"].as_str()?.to_owned())));
     }
@@ -90,7 +90,7 @@ fn no_secret_is_ever_told() {
         for request in RAW {
             exchange(listener, request);
         }
-        // One that is never whole.
+        // A request that is never whole.
         let mut client = Client::connect(listener);
         client.send("GET /api/servers/canary-that-is-new/vote");
         assert_eq!(client.read_response(false).status, 408);

@@ -1,4 +1,4 @@
-//! The shipped files carry an alert from a service that has gone to a real Alertmanager.
+//! With the shipped files, the alert on a service that is gone reaches a real Alertmanager.
 
 use crate::util::client::get;
 use crate::util::endpoint::free_port;
@@ -25,13 +25,13 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // An error here means that it has ended already, which is what is wanted.
+        // An error here means that the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// The shipped file, with another instead of each port, and quicker.
+/// The shipped file with these changes: other ports, and shorter times.
 fn shipped(name: &str, changes: &[(&str, String)]) -> String {
     let mut text = read_text(Path::new("contrib/prometheus").join(name));
     for (was, is) in changes {
@@ -41,7 +41,7 @@ fn shipped(name: &str, changes: &[(&str, String)]) -> String {
     text
 }
 
-/// Responses of the control listener.
+/// The number of responses of the control listener.
 fn told(server: &Server) -> u64 {
     let (page, name) =
         (get(server.control(), "/metrics"), "vote_status_responses_total{listener=\"control\",status=\"200\"} ");

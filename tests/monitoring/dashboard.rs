@@ -1,5 +1,5 @@
-//! The dashboards of contrib/grafana: every metric that the first one names exists (tests/cluster/watching.rs looks at the
-//! other one), and their panels are few, described, and have a place each.
+//! The dashboards of contrib/grafana. Every metric that the first one names exists (tests/cluster/watching.rs checks the
+//! other one). Their panels are few and described, and each has a place of its own.
 
 use super::expression::check;
 use super::prometheus::check_rules;
@@ -8,7 +8,7 @@ use crate::util::package::read_text;
 use serde_json::Value;
 use std::collections::BTreeSet;
 
-/// Each dashboard, and how many panels it has at most.
+/// Each dashboard, and the most panels that it may have.
 const DASHBOARDS: [(&str, usize); 2] =
     [("contrib/grafana/vote-status.json", 16), ("contrib/grafana/vote-status-cluster.json", 8)];
 

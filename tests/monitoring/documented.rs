@@ -1,4 +1,4 @@
-//! docs/REFERENCE.md tells of every metric and every log line, docs/OPERATIONS.md of every alert, and of no other.
+//! docs/REFERENCE.md lists every metric and every log line, docs/OPERATIONS.md every alert, and no others.
 
 use super::scrape;
 use crate::util::package::{files_below, read_text};
@@ -55,7 +55,7 @@ fn every_reason_for_not_being_ready_has_its_heading() {
     assert_eq!(missing, Vec::<&str>::new());
 }
 
-/// A telephone opens no file of the service's machine, so that each alert says what to do by itself.
+/// A telephone cannot open files of the service's machine, so each alert gives its own remedy.
 #[test]
 fn every_alert_says_how_grave_it_is_and_what_to_do() {
     let operations = read_text("docs/OPERATIONS.md").to_lowercase();
@@ -87,7 +87,7 @@ fn every_alert_says_how_grave_it_is_and_what_to_do() {
     assert!(alerts > 25, "{alerts}");
 }
 
-/// Each message as it stands in the source.
+/// The text of each log message in the source.
 fn literals(source: &str) -> Vec<&str> {
     let mut literals = Vec::new();
     for (at, _) in source.match_indices("log::") {
@@ -99,7 +99,7 @@ fn literals(source: &str) -> Vec<&str> {
     literals
 }
 
-/// The longest part of each message that stands in the source as it will be told.
+/// The longest literal part of each log message.
 fn messages(source: &str) -> Vec<String> {
     let parts = literals(source).into_iter().map(|literal| {
         literal.split(['{', '}']).step_by(2).map(|part| part.trim_matches([' ', ';', ':', ',', '(', ')']))
@@ -107,7 +107,7 @@ fn messages(source: &str) -> Vec<String> {
     parts.filter_map(|parts| parts.max_by_key(|part| part.len()).map(str::to_owned)).collect()
 }
 
-/// The command for a player who was paid twice finds each way in which a first vote ends.
+/// The documented command for a double payment finds each way in which a first vote ends.
 #[test]
 fn each_end_of_a_first_vote_is_found_in_the_log() {
     let text = read_text("docs/TROUBLESHOOTING.md");
@@ -140,11 +140,12 @@ fn each_end_of_a_first_vote_is_found_in_the_log() {
     }
 }
 
-/// What an operator looks up is what is printed now. Regression: a message of a feature that had gone stood there.
+/// The messages that an operator looks up are those of this version. Regression: the document had a message of a removed
+/// feature.
 #[test]
 fn every_message_in_operations_is_printed() {
     let sources: Vec<String> = files_below(Path::new("src"), "rs").iter().map(read_text).collect();
-    // A literal that goes over several lines is one.
+    // A literal over several lines is one literal.
     let lines = sources.iter().flat_map(|source| source.split("\\\n")).map(str::trim_start);
     let printed = lines.collect::<String>().replace("\\\"", "\"");
     let text = read_text("docs/OPERATIONS.md");

@@ -1,15 +1,15 @@
-//! The metrics that a PromQL expression names, and whether a scrape has them.
+//! Checks that a scrape has the metrics that a PromQL expression names.
 
 use super::scrape::Scrape;
 
-/// Labels that Prometheus adds to what it scrapes.
+/// Labels that Prometheus adds to scraped samples.
 const ADDED: [&str; 2] = ["job", "instance"];
 
 /// Metrics that Prometheus makes by itself.
 const MADE: [&str; 1] = ["up"];
 
 /// Panics where `expression` names a metric, a label or a label's value that is not in `scrape`.
-/// Gives how many metrics it names.
+/// Gives the number of its metrics.
 pub(super) fn check(expression: &str, scrape: &Scrape) -> usize {
     let mut count = 0;
     let is_of_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
@@ -31,7 +31,7 @@ pub(super) fn check(expression: &str, scrape: &Scrape) -> usize {
             }
             let exists = match value.strip_prefix('"').and_then(|value| value.strip_suffix('"')) {
                 Some(value) => family.labels.iter().any(|labels| labels.get(label).is_some_and(|has| has == value)),
-                // A pattern: the label is what can be told.
+                // For a pattern only the label can be checked.
                 None => family.label_names().contains(label),
             };
             assert!(exists, "{name} has no {matcher}: {expression}");

@@ -18,7 +18,7 @@ pub(super) fn check_rules(rules: &str) {
 #[test]
 fn a_scrape_is_what_prometheus_wants() {
     expect_well(&["check", "metrics"], &scrape().text);
-    // It can fail.
+    // The check can fail.
     if let Some(output) = promtool(&["check", "metrics"], "# TYPE no_total counter\nno_total 1\n") {
         assert!(!output.status.success(), "a metric without help is taken");
     }
@@ -47,7 +47,7 @@ fn each_alert_names_what_exists_and_has_its_tests() {
         let end = ["\n        for:", "\n        labels:"].iter().filter_map(|key| expression.find(key)).min();
         let expression = expression[..end.expect("labels")].trim_start_matches(">-").replace("\n          ", " ");
         check(expression.trim(), &scrape);
-        // Silent on a quiet day, silent before its time, then fired.
+        // Each alert is silent on a quiet day, silent before its time, and then fires.
         let silent = format!("alertname: {name}, exp_alerts: []");
         assert_eq!(tests.matches(&silent).count(), 2, "{name}");
         assert_eq!(tests.matches(&format!("alertname: {name}\n        exp_alerts:\n")).count(), 1, "{name}");

@@ -25,7 +25,7 @@ pub(super) struct Scrape {
 }
 
 impl Scrape {
-    /// Takes a page apart. Panics on what is no page.
+    /// Takes a page apart. Panics on any other text.
     pub(super) fn parse(text: &str) -> Scrape {
         let mut scrape = Scrape { text: text.to_owned(), families: BTreeMap::new() };
         for line in text.lines() {

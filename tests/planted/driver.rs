@@ -1,5 +1,5 @@
-//! Runs seeds with the fault that `VOTE_STATUS_PLANTED` names, up to the first that fails. `run`, beside this file, puts it
-//! into its copy of the simulation.
+//! Runs seeds with the fault that `VOTE_STATUS_PLANTED` names, up to the first failure unless `PLANTED_GOES_ON` is set. `run`,
+//! beside this file, puts the driver into its copy of the simulation.
 
 use super::script::{case, run};
 

@@ -1,15 +1,15 @@
-//! What a case of the protocol table is, and the templates that keep its rows short.
+//! A case of the protocol table, and the templates that keep its rows short.
 //! Knows bytes and expectations; must not know how a case is sent or how an answer is read.
 
 use crate::util::answers::{BAD_REQUEST, CAN_VOTE, Outcome};
 
-/// What must happen to a row's one request: its answer, and whether the request behind it is answered too.
+/// The answer to a row's one request, and whether the request behind it is answered too.
 pub(super) type Fate = (&'static Outcome, End);
 
 pub(super) const OK: Fate = (&CAN_VOTE, End::Keep);
 pub(super) const BAD: Fate = (&BAD_REQUEST, End::Close);
 
-/// The interim answer, which has its status line alone.
+/// The interim answer, which has only its status line.
 pub(super) static CONTINUE: Outcome = Outcome { status: "100 Continue", body: "", extra: "", closes: false };
 
 /// One answer that a case expects.

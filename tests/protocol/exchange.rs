@@ -1,4 +1,4 @@
-//! What happens around a request: Expect, Connection, HEAD and OPTIONS, pipelines (RFC 9110 7.6,
+//! Everything around a request: Expect, Connection, HEAD and OPTIONS, pipelines (RFC 9110 7.6,
 //! 9.3 and 10.1, RFC 9112 9). Rows only; must not know how they are sent.
 
 use super::case::{Answer, CONTINUE, Case, End, Fate, OK, Row, from_field, full, head, table};
@@ -36,7 +36,7 @@ const EXPECT: &[Row] = &[
     ("word that begins alike", b"Expect: 100-continued", (&EXPECTATION_FAILED, End::Close)),
 ];
 
-/// Whole requests of HTTP/1.0, where keeping is what has to be asked for.
+/// Whole requests of HTTP/1.0, where a client has to ask for a kept connection.
 #[rustfmt::skip]
 const OLD: &[Row] = &[
     ("1.0", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.0\r\n\r\n", CLOSED),
@@ -47,7 +47,7 @@ const OLD: &[Row] = &[
     ("1.0 unknown path, keep-alive", b"GET /nope HTTP/1.0\r\nConnection: keep-alive\r\n\r\n", (&NOT_FOUND, End::Keep)),
 ];
 
-/// Name, whole bytes, every answer in order, what becomes of the connection.
+/// Name, whole bytes, every answer in order, and the end or not of the connection.
 type Exchange = (&'static str, &'static [u8], &'static [Answer], End);
 
 #[rustfmt::skip]
@@ -98,8 +98,8 @@ fn named(field: &str, mut cases: Vec<Case>) -> Vec<Case> {
     cases
 }
 
-/// This many requests in one piece, hits and misses by turns, so that an answer out of order or
-/// too few shows.
+/// This many requests in one piece, hits and misses by turns, so that a missing answer or one out of
+/// order shows.
 fn pipeline(count: usize) -> Case {
     let mut bytes = Vec::new();
     let mut answers = Vec::new();

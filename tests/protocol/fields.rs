@@ -35,7 +35,7 @@ const FIELDS: &[Row] = &[
     ("an escaped line end is just text", b"X: a%0d%0aY: b", OK),
 ];
 
-/// Whole requests whose line ends are the matter.
+/// Whole requests about line ends.
 #[rustfmt::skip]
 const LINE_ENDS: &[Row] = &[
     ("one CRLF first", b"\r\nGET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\n\r\n", OK),
@@ -50,7 +50,7 @@ const LINE_ENDS: &[Row] = &[
     ("NUL in a line end", b"GET /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\0\n\r\n", BAD),
 ];
 
-/// What knocks at an open port without meaning HTTP/1.
+/// First bytes of clients at an open port that do not speak HTTP/1.
 #[rustfmt::skip]
 const STRANGERS: &[Row] = &[
     ("HTTP/2 preface", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0", BAD),
@@ -74,7 +74,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// What is no HTTP/1 at all: refused from what is there, without waiting for the end of a head.
+/// Bytes that are no HTTP/1 at all: refused from the bytes so far, without waiting for the end of a head.
 pub(super) fn strangers() -> Vec<Case> {
     table(STRANGERS, <[u8]>::to_vec)
 }

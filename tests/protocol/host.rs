@@ -1,4 +1,4 @@
-//! The Host field: how many, what may stand in it, and what an absolute target makes of it
+//! The Host field: its number, its allowed content, and the effect of an absolute target
 //! (RFC 9112 3.2, RFC 9110 7.2, RFC 3986 3.2). Rows only; must not know how they are sent.
 
 use super::case::{BAD, Case, OK, Row, from_host, table};

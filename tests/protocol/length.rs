@@ -21,7 +21,7 @@ const LENGTHS: &[Row] = &[
     ("twice, not side by side", b"Content-Length: 0\r\nX: 1\r\ncontent-length: 0", BAD),
 ];
 
-/// Field lines about the coding; what follows the head is the end of a chunked body or not read.
+/// Field lines about the coding. The bytes behind the head are the end of a chunked body, or are not read.
 #[rustfmt::skip]
 const CODINGS: &[Row] = &[
     ("chunked", b"Transfer-Encoding: chunked\r\n\r\n0", OK),
@@ -90,7 +90,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// Bodies up to what a status request may carry, and one byte more.
+/// Bodies up to the bound of a status request, and one byte more.
 fn sizes() -> Vec<Case> {
     let request = |method: &str, size: usize| {
         let head = format!("{method} /api/vote/1/status/1.2.3.4 HTTP/1.1\r\nHost: h\r\nContent-Length: {size}\r\n\r\n");

@@ -96,7 +96,7 @@ pub(super) fn cases() -> Vec<Case> {
     cases
 }
 
-/// All that begins the version, and the version with a byte left out, doubled, or made another.
+/// All beginnings of the version, and the version with a byte left out, doubled, or changed.
 fn versions() -> impl Iterator<Item = Case> {
     let mut wrong = BTreeSet::new();
     let whole = b"HTTP/1.1";

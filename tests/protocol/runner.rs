@@ -1,5 +1,5 @@
-//! Sends cases in every way a network may cut them, and compares what comes back. Knows sockets
-//! and the order of things; must not know what any single case is about.
+//! Sends cases in every way a network may cut them, and compares the answers. Knows sockets and the
+//! order of things; must not know the subject of any single case.
 
 use super::case::{Answer, CONTINUE, Case, End, full};
 use crate::util::answers::CAN_VOTE;
@@ -8,12 +8,12 @@ use crate::util::client::Client;
 use crate::util::response::Response;
 use std::net::SocketAddr;
 
-/// Stands behind a case. Its answer is unlike every answer that a case expects, so that it cannot be taken for one.
+/// The request behind a case. Its answer is unlike every expected answer of a case, so that it cannot be taken for one.
 const FOLLOWER: &[u8] = b"GET /api/vote/1/status/5.6.7.8 HTTP/1.1\r\nHost: behind\r\n\r\n";
 const FOLLOWER_ANSWER: &str = r#"{"success":false,"can_vote":false,"message":"Vous pourrez"#;
-/// Connections that are open at once.
+/// The most connections that are open at once.
 const WAVE: usize = 256;
-/// Up to this size a case is cut at every byte; a longer one near both of its ends and here and
+/// Up to this size a case is cut at every byte. A longer one is cut near both of its ends and here and
 /// there between.
 const CUT_EVERYWHERE_MAX: usize = 700;
 const CUT_NEAR_THE_ENDS: usize = 150;
@@ -33,7 +33,7 @@ struct Attempt<'c> {
     bytes: Vec<u8>,
     /// Where the bytes are cut, ascending.
     cuts: Vec<usize>,
-    /// Whether the request that shows the connection to be kept is behind the case's own.
+    /// Whether the request that shows a kept connection follows the case's own.
     followed: bool,
     /// Whether the sending side is shut right behind the last byte.
     shut: bool,
@@ -60,7 +60,7 @@ impl<'c> Attempt<'c> {
         Attempt::new(case, "byte by byte", (1..case.bytes.len() + FOLLOWER.len()).collect(), true, false)
     }
 
-    /// Two segments; the cut goes through the case and up to the first byte behind it.
+    /// Two segments. The cut moves through the case, up to the first byte behind it.
     fn cut_everywhere(case: &'c Case) -> Vec<Attempt<'c>> {
         let own = case.bytes.len();
         let is_cut = |cut: &usize| {
@@ -79,7 +79,7 @@ impl Target {
         Target { addr, settler: Client::connect(addr) }
     }
 
-    /// Runs every case in every way; the failures, told in words.
+    /// Runs every case in every way, and gives the failures in words.
     pub(super) fn run(&mut self, cases: &[Case]) -> Vec<String> {
         let mut failures = Vec::new();
         let mut sound = Vec::new();
@@ -90,7 +90,7 @@ impl Target {
             }
             failures.extend(failed);
         }
-        // A case that fails in one piece would only fail again, each time by a deadline.
+        // A case that fails in one piece would fail again in each other way, each time by a deadline.
         for wave in sound.chunks(WAVE) {
             let attempts: Vec<Attempt> = wave
                 .iter()
@@ -108,10 +108,10 @@ impl Target {
     }
 
     /// Opens the attempts' connections and sends their pieces in step. The server has read one
-    /// piece of all of them before the next one leaves.
+    /// piece of all connections before the next piece is sent.
     fn wave(&mut self, attempts: &[Attempt]) -> Vec<String> {
         let mut clients: Vec<Client> = attempts.iter().map(|_| Client::connect(self.addr)).collect();
-        // Behind them all: it is answered once they have been accepted, of which a turn does only some.
+        // Connected behind them all: the server answers it once it has accepted them, only some in each turn.
         self.settler = Client::connect(self.addr);
         let steps = attempts.iter().map(|attempt| attempt.cuts.len()).max();
         for step in 0..=steps.unwrap_or(0) {
@@ -133,7 +133,7 @@ impl Target {
         failures
     }
 
-    /// Two round trips: when the second is answered, the one worker has been through all that
+    /// Makes two round trips. When the second is answered, the one worker has read everything that
     /// was readable before the first.
     fn settle(&mut self) {
         for _ in 0..2 {
@@ -186,7 +186,7 @@ fn check(response: &Response, expected: Answer, end: End) -> Result<(), String> 
     let date = response.header("Date").ok_or("no Date")?;
     let after = match (end, response.header("Connection")) {
         (End::Close, _) => Closed,
-        // Told to HTTP/1.0 clients that asked for it.
+        // The answer to an HTTP/1.0 client that asked for it.
         (End::Keep, Some("keep-alive")) => KeptAlive,
         (End::Keep, _) => Open,
     };
@@ -198,8 +198,8 @@ fn equal(got: &str, expected: &str) -> Result<(), String> {
     if got == expected { Ok(()) } else { Err(format!("got {got:?} instead of {expected:?}")) }
 }
 
-/// A send that fails is no failure yet: the server may have refused already. What counts is that
-/// its answer arrives.
+/// Sends one piece. A send that fails is no failure yet, as the server may have refused already. Only
+/// the arrival of its answer counts.
 fn send_piece(attempt: &Attempt, client: &mut Client, step: usize) {
     let Attempt { bytes, cuts, .. } = attempt;
     if step > cuts.len() {
@@ -209,7 +209,7 @@ fn send_piece(attempt: &Attempt, client: &mut Client, step: usize) {
     let to = cuts.get(step).copied().unwrap_or(bytes.len());
     let sent = client.try_send(&bytes[from..to]);
     if step == cuts.len() && attempt.shut && sent.is_ok() {
-        // Refused where the server has closed and lingered to its end, which is fine as well.
+        // The system refuses this where the server has closed and lingered to its end, which is fine as well.
         let _ = client.socket().shutdown(std::net::Shutdown::Write);
     }
 }

@@ -1,5 +1,5 @@
 //! Bytes that a client marks as urgent (`MSG_OOB`). The kernel ends a read before such a byte,
-//! whatever lies behind it; RFC 6093 has it read where it stands.
+//! whatever follows it. By RFC 6093 a reader takes the byte in its place.
 
 use super::OPTIONS;
 use crate::util::answers::{CAN_VOTE, METHOD_NOT_ALLOWED, Outcome, prepare};
@@ -15,7 +15,7 @@ fn send_urgent(client: &Client, bytes: &[u8]) {
     assert_eq!(sent, bytes.len());
 }
 
-/// What is sent as it is, up to an urgent byte, and behind it at once; and what each request is answered.
+/// Name, the bytes sent as usual, those up to an urgent byte, those right behind it, and the answer to each request.
 type Case = (&'static str, String, String, String, Vec<&'static Outcome>);
 
 fn cases() -> Vec<Case> {
@@ -41,8 +41,8 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Regression: a whole request behind such a byte waited for the deadline of its head, as the read
-/// that ended before the byte was taken for the last one; and the byte itself was left out.
+/// Regression: a whole request behind such a byte waited for the deadline of its head. The server took the
+/// read that ended before the byte for the last one, and left out the byte itself.
 #[test]
 fn what_lies_behind_an_urgent_byte_does_not_wait() {
     let server = Server::in_memory(&OPTIONS);

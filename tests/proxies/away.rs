@@ -1,5 +1,5 @@
-//! The proxies before nodes that are dead, not ready, or talk nonsense: another node where there is one, and the
-//! safe body otherwise.
+//! The proxies before nodes that are dead, not ready, or send nonsense. Another node answers where there is one, and
+//! otherwise the proxy does, with the safe body.
 
 use crate::proxies::expected::{AWAY, Answer};
 use crate::proxies::front::{Front, Kind};
@@ -26,7 +26,7 @@ fn a_node_that_talks_nonsense_is_no_answer() {
     for bytes in answers {
         let stub = Stub::answering(bytes);
         each_proxy(|kind| {
-            // nginx believes nearly all that a node says, and passes it on.
+            // nginx believes nearly every answer of a node, and passes it on.
             if kind == Kind::Nginx && !bytes.is_empty() {
                 return;
             }
@@ -56,7 +56,7 @@ fn a_node_that_is_dead_or_not_ready_is_passed_over() {
         let Some(front) = Front::start(kind, &[dead.addr(), server.public()]) else { return };
         the_other_node_answers(kind, &front);
         let Some(front) = Front::start(kind, &[loading.addr(), server.public()]) else { return };
-        // Caddy tries again on errors only; it is told by its first look at `/readyz`.
+        // Caddy tries again on errors only. It learns of this node by its first look at `/readyz`.
         let is_passed_over = || kind != Kind::Caddy || (0..4).all(|_| get(front.plain, PATH).status == 200);
         wait_until("Caddy sees that a node is not ready", is_passed_over);
         the_other_node_answers(kind, &front);

@@ -1,4 +1,4 @@
-//! certbot's nginx plugin, with a certificate authority of this machine, on a site with the status paths: the plugin reads
+//! certbot's nginx plugin on a site with the status paths, with a certificate authority on this machine. The plugin reads
 //! and writes the site's file, and the status paths stay as they were.
 
 use crate::proxies::expect;
@@ -19,7 +19,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Where Debian puts the plugin.
+/// The plugin's folder on Debian.
 const PLUGIN: &str = "/usr/lib/python3/dist-packages/certbot_nginx";
 
 /// A process that ends with its owner.
@@ -27,13 +27,13 @@ struct Running(Child);
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // An error here means that it has ended already, which is what is wanted.
+        // An error here means that the process has ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// Both processes of nginx end with this.
+/// Dropping this ends both processes of nginx.
 struct Stopped(PathBuf);
 
 impl Drop for Stopped {
@@ -41,7 +41,7 @@ impl Drop for Stopped {
         let mut command = Command::new("/usr/sbin/nginx");
         command.args(["-e", "stderr", "-s", "stop", "-c"]).arg(&self.0);
         println!("{:?}", run_to_end(command));
-        // The file goes with the first process. If that were killed before, the second would stay.
+        // The file goes with the first process. If that process were killed before, the second would stay.
         let pid = self.0.with_file_name("pid");
         let is_gone = (0..2_000).any(|_| {
             sleep(Duration::from_millis(5));
@@ -80,7 +80,7 @@ fn certbot_leaves_the_status_paths_of_a_site_as_they_were() {
             place.plain
         );
         fs::write(place.folder.join("site.conf"), site).expect("it can be written");
-        // A front is there once it listens with TLS as well.
+        // A front counts as started once it listens with TLS as well.
         let command = nginx_of(place.folder, &format!("include {here}/site.conf; server {{ listen {}; }}", place.tls));
         // Only with a second process does nginx answer each request during a reload.
         let main =
@@ -111,7 +111,7 @@ fn certbot_leaves_the_status_paths_of_a_site_as_they_were() {
     }
 }
 
-/// A certificate authority that finds the.test on this machine, and asks for it at this port.
+/// A certificate authority that resolves the.test to this machine, and validates it at this port.
 fn authority(folder: &Path, site: SocketAddr) -> (SocketAddr, [Running; 2]) {
     let [listen, manage, names, names_manage] = [free_port(), free_port(), free_port(), free_port()];
     let here = folder.display();
@@ -133,7 +133,7 @@ fn authority(folder: &Path, site: SocketAddr) -> (SocketAddr, [Running; 2]) {
     (listen, running)
 }
 
-/// As docs/PROXY.md says, with ports and folders of the test.
+/// Runs certbot as docs/PROXY.md documents, with the test's ports and folders.
 fn certbot(folder: &Path, authority: SocketAddr, plain: SocketAddr, secure: SocketAddr, is_renewal: bool) {
     let here = folder.display().to_string();
     let control = folder.join("nginx-of-the-test");

@@ -1,5 +1,5 @@
-//! The control interface for a site on another machine: nginx with its file of `contrib/` in front of it, and the
-//! subcommands over `https`.
+//! The control interface for a site on another machine: nginx with its file of `contrib/` in front of the listener, and
+//! the subcommands over `https`.
 
 use crate::proxies::front::{Front, Kind, certify, nginx_of, render};
 use crate::util::client::{Client, get};
@@ -25,14 +25,14 @@ fn before(control: SocketAddr) -> Option<Front> {
             ("127.0.0.1:8081", control.to_string()),
         ];
         let file = render(place.folder, "nginx/vote-status-control.conf", &replaced, &[]);
-        // A front is there once it listens without TLS as well.
+        // A front counts as started once it listens without TLS as well.
         let log =
             format!("access_log {0}/vote-status.log; error_log {0}/vote-status-error.log;", place.folder.display());
         nginx_of(place.folder, &format!("{log} include {file}; server {{ listen {}; return 444; }}", place.plain))
     })
 }
 
-/// As the documentation says. What is no authority may vouch for itself alone.
+/// Makes the certificate as documented. It is no authority, so it can vouch for itself alone.
 fn certify_control(folder: &Path) {
     certify(folder, "vote-status", &["subjectAltName=IP:127.0.0.1", "basicConstraints=critical,CA:FALSE"]);
 }
@@ -64,7 +64,7 @@ fn a_site_elsewhere_records_votes_over_tls_and_not_in_clear() {
     good(&["vote", "28", "203.0.113.7"]);
     assert!(!can_vote("203.0.113.7"));
 
-    // What has no length that is known ahead: a batch, an export, and lines that come as they happen.
+    // Content without a known length: a batch, an export, and the lines of a watch.
     let voted_at = rfc3339(now_unix() - 60);
     let mut votes = String::from("server_id,ip,voted_at\n");
     (0..20_000).for_each(|n| writeln!(votes, "28,10.0.{}.{},{voted_at}", n / 256, n % 256).expect("a string"));

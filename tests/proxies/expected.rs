@@ -1,5 +1,5 @@
-//! What a proxy answers by itself, before the service is asked, where that is not what the service
-//! would have said. All else that comes through it is the contract's.
+//! A proxy's own answers, before it asks the service, where they differ from the service's. All other
+//! answers through a proxy are the contract's.
 
 use crate::proxies::front::Kind;
 use crate::util::answers::{BAD_REQUEST, CAN_VOTE, METHOD_NOT_ALLOWED, NOT_READY, Outcome};
@@ -17,7 +17,7 @@ pub(crate) enum Answer {
 
 use Answer::{Own, Safe, Waits};
 
-/// A line of text: what Caddy's server library says, and nobody can change.
+/// A line of text from Caddy's server library, which no configuration can change.
 pub(crate) const TEXT: &str = "text/plain; charset=utf-8";
 /// HAProxy's page of HTML, which no line of its file changes before HAProxy 3.3.
 pub(crate) const PAGE: &str = "text/html";
@@ -29,7 +29,7 @@ pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Ou
     let path = path.split('?').next().unwrap_or_default();
     let is_malformed = *outcome == BAD_REQUEST;
     match kind {
-        // Methods are of capital letters, and no path has a zero byte.
+        // For nginx, methods have capital letters, and no path has a zero byte.
         Kind::Nginx if method == "get" || is_malformed || path.contains("%00") => Safe(&BAD_REQUEST),
         Kind::Nginx if method == "TRACE" => Safe(&METHOD_NOT_ALLOWED),
         Kind::Haproxy if is_malformed && !path.bytes().all(|byte| byte.is_ascii_graphic()) => Own(400, PAGE),
@@ -38,11 +38,11 @@ pub(crate) fn to_path(kind: Kind, method: &str, path: &str, outcome: &'static Ou
     }
 }
 
-/// Requests of the contract's that a proxy answers otherwise, or makes another request of.
+/// Requests of the contract that a proxy answers in another way, or turns into another request.
 const REQUESTS: &[(&str, Kind, Answer)] = &[
     ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Nginx, Safe(&BAD_REQUEST)),
-    // It is not passed on.
+    // nginx does not pass `Expect` on.
     ("GET PATH HTTP/1.1\r\nHost: a\r\nExpect: wonders\r\n\r\n", Kind::Nginx, Safe(&CAN_VOTE)),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
     ("GET  PATH HTTP/1.1\r\nHost: a\r\n\r\n", Kind::Haproxy, Safe(&CAN_VOTE)),
@@ -91,5 +91,5 @@ pub(crate) static INTERNAL_ERROR: Outcome = Outcome {
     closes: true,
 };
 
-/// What each proxy may say while no node answers.
+/// The answers that each proxy may give while no node answers.
 pub(crate) static AWAY: [&Outcome; 3] = [&BAD_GATEWAY, &NOT_READY, &GATEWAY_TIMEOUT];

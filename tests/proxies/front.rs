@@ -1,5 +1,5 @@
-//! A proxy of Debian's as a child process, with its file of `contrib/` in which nothing is replaced
-//! but addresses and paths. Knows where the files name them; nothing of what is asked through it.
+//! A proxy of Debian's as a child process, with its file of `contrib/` in which only addresses and
+//! paths are replaced. Knows their places in the files, and nothing of the requests through the proxy.
 
 use crate::util::endpoint::free_port;
 use crate::util::needs::has;
@@ -32,7 +32,7 @@ impl Kind {
     }
 }
 
-/// Where things are in one run: a folder of its own, and its two listeners.
+/// The places of one run: a folder of its own, and its two listeners.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) folder: &'a Path,
@@ -40,7 +40,7 @@ pub(crate) struct Place<'a> {
     pub(crate) tls: SocketAddr,
 }
 
-/// What is replaced in a file of `contrib/`; each must be there.
+/// Replacements in a file of `contrib/`. The file must have each replaced text.
 pub(crate) type Edits<'a> = &'a [(&'a str, &'a str)];
 
 /// A running proxy. Dropping it kills and reaps it.
@@ -50,20 +50,20 @@ pub(crate) struct Front {
     tunnel: Option<Child>,
     kind: Kind,
     folder: TempDir,
-    /// Where it listens without TLS.
+    /// The listener without TLS.
     pub(crate) plain: SocketAddr,
-    /// Where it listens with TLS.
+    /// The listener with TLS.
     pub(crate) tls: SocketAddr,
 }
 
 impl Front {
-    /// Starts the proxy with its own file before these nodes, and waits until it listens. `None`, said
-    /// aloud, where it is not installed.
+    /// Starts the proxy with its own file before these nodes, and waits until it listens. Where the
+    /// proxy is not installed, prints that and gives `None`.
     pub(crate) fn start(kind: Kind, nodes: &[SocketAddr]) -> Option<Front> {
         Front::start_edited(kind, nodes, &[])
     }
 
-    /// The same with something else in its file.
+    /// The same with edits of its file.
     pub(crate) fn start_edited(kind: Kind, nodes: &[SocketAddr], edits: Edits<'_>) -> Option<Front> {
         Front::run(kind, |place| match kind {
             Kind::Nginx => nginx(place, nodes, edits, ""),
@@ -72,7 +72,7 @@ impl Front {
         })
     }
 
-    /// Runs the command that `prepare` makes, which writes into the folder what it reads.
+    /// Runs the command that `prepare` makes. `prepare` also writes the command's files into the folder.
     pub(crate) fn run(kind: Kind, prepare: impl FnOnce(Place<'_>) -> Command) -> Option<Front> {
         if !has(&[kind.program(), "curl", "openssl", "socat"]) {
             return None;
@@ -92,12 +92,12 @@ impl Front {
         Some(front)
     }
 
-    /// Its own folder, where its files and logs are.
+    /// The proxy's folder with its files and logs.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
 
-    /// What it has written to standard error.
+    /// The proxy's standard error.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.folder.path().join("said")).unwrap_or_default()
     }
@@ -107,7 +107,7 @@ impl Front {
         self.folder.path().join("fullchain.pem").display().to_string()
     }
 
-    /// An address where plain bytes come out of, and go into, TLS with the proxy.
+    /// An address that carries plain bytes to and from the proxy's TLS listener.
     pub(crate) fn tunnel(&mut self) -> SocketAddr {
         let listen = "TCP-LISTEN:0,bind=127.0.0.1,fork,nodelay";
         let connect =
@@ -122,13 +122,13 @@ impl Front {
             line.clear();
             assert!(lines.read_line(&mut line).is_ok_and(|count| count > 0), "socat does not listen");
         }
-        // What it says of each connection is read, so that it never waits for us.
+        // This thread reads socat's output, so that socat never waits for the test.
         thread::spawn(move || lines.read_to_end(&mut Vec::new()));
         let addr = line.trim_end().rsplit(' ').next().expect("at least one word");
         addr.parse().unwrap_or_else(|error| panic!("{addr:?}: {error}"))
     }
 
-    /// All that it has logged, once `enough` says that it is all.
+    /// The proxy's whole log, once `enough` accepts it.
     pub(crate) fn logged(&self, enough: impl Fn(&str) -> bool) -> String {
         let mut logged = String::new();
         wait_until("the log is whole", || {
@@ -151,7 +151,7 @@ impl Front {
 impl Drop for Front {
     fn drop(&mut self) {
         for child in [Some(&mut self.child), self.tunnel.as_mut()].into_iter().flatten() {
-            // An error here means that it has ended already, which is what is wanted.
+            // An error here means that the process has ended already.
             let _ = child.kill();
             let _ = child.wait();
         }
@@ -161,7 +161,7 @@ impl Drop for Front {
     }
 }
 
-/// A self-signed certificate with these extensions, under each name that the files want.
+/// Makes a self-signed certificate with these extensions, under each name that the files want.
 pub(crate) fn certify(folder: &Path, name: &str, extensions: &[&str]) {
     let mut command = Command::new("openssl");
     command.current_dir(folder).args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1"]);
@@ -175,8 +175,8 @@ pub(crate) fn certify(folder: &Path, name: &str, extensions: &[&str]) {
     fs::write(folder.join("haproxy.pem"), both).expect("it can be written");
 }
 
-/// Writes a file of `contrib/` into the folder. Each address and path must be there, so that a change
-/// of the file is not passed over here.
+/// Writes a file of `contrib/` into the folder. The file must have each replaced address and path, so that
+/// this test notices changes of the file.
 pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edits: Edits<'_>) -> String {
     let source = format!("contrib/{name}");
     let mut text = read_text(&source);
@@ -190,7 +190,7 @@ pub(crate) fn render(folder: &Path, name: &str, replaced: &[(&str, String)], edi
     path.display().to_string()
 }
 
-/// The lines of a file of `contrib/` that are off: a `#` with no blank behind it. With and without it.
+/// The lines of a file of `contrib/` that are off: a `#` without a blank behind it. Gives each with and without its `#`.
 pub(crate) fn commented(name: &str) -> Vec<(String, String)> {
     let text = read_text(format!("contrib/{name}"));
     let off = text.lines().filter_map(|line| line.trim_start().strip_prefix('#'));
@@ -262,7 +262,7 @@ fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command 
             ("bind :::443 v4v6", format!("bind {tls}")),
             ("/etc/ssl/vote-status/", format!("{}/", folder.display())),
             ("/dev/log", "stderr".to_owned()),
-            // The tests need not be run by root.
+            // The tests may run without root.
             ("    user haproxy\n    group haproxy\n", String::new()),
         ],
         &[],
@@ -271,13 +271,13 @@ fn haproxy(place: Place<'_>, nodes: &[SocketAddr], edits: Edits<'_>) -> Command 
     haproxy_of(&[&shared, &front])
 }
 
-/// The file that a proxy of its own and a site's proxy share. Several nodes stand in it as its comment says.
+/// The file that the service's own proxy and a site's proxy share, with several nodes as its comment says.
 pub(crate) fn haproxy_shared(folder: &Path, nodes: &[SocketAddr], edits: Edits<'_>) -> String {
     let server = "server node1 127.0.0.1:8080 check inter 1s fastinter 250ms fall 2 rise 1";
     let servers = each(nodes, |index, addr| {
         server.replace("node1", &format!("node{}", index + 1)).replace("127.0.0.1:8080", &addr.to_string())
     });
-    // The sockets of this name are of the whole machine, where other tests run.
+    // This socket name belongs to the whole machine, where other tests run.
     let away = format!("abns@vote-status-away-{}", folder.file_name().expect("a name").display());
     let mut replaced = vec![(server, servers), ("abns@vote-status-away", away)];
     if nodes.len() > 1 {

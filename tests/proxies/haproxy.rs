@@ -1,4 +1,4 @@
-//! What HAProxy answers by itself, and what it logs.
+//! HAProxy's own answers, and its log.
 
 use crate::proxies::before;
 use crate::proxies::expected::{BAD_GATEWAY, GATEWAY_TIMEOUT, INTERNAL_ERROR, TOO_MANY};

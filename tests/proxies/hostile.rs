@@ -1,9 +1,9 @@
-//! Sites that say all that they can against the status paths, and take them in by the files made for a site. Each line of
-//! the lists in `tests/proxies/hostile/` stands in a site of its own, and all of them stand in one. Whatever a site says,
+//! Sites with every line that could harm the status paths, which they include by the files made for a site. Each line of
+//! the lists in `tests/proxies/hostile/` has a site of its own, and one site has all lines. Whatever a site's lines,
 //! the answers are the service's, and no log holds a token.
 //!
-//! A line with `!` is one that no file can take back. The shipped file's first comment names it, and this test shows that
-//! it still changes an answer or writes a token.
+//! No file can take back a line with `!`. The shipped file's first comment names it, and this test shows that the line
+//! still changes an answer or writes a token.
 
 mod caddy;
 mod haproxy;
@@ -22,7 +22,7 @@ use crate::util::package::read_text;
 use crate::util::patience::in_time;
 use std::thread::scope;
 
-/// What is asked of each site: with each, what the service says.
+/// The requests to each site, each with the service's answer.
 const ASKED: [(&str, &str, &Outcome); 41] = [
     ("GET", "/api/vote/28/status/203.0.113.7", &CAN_VOTE),
     ("GET", "/api/vote/28/status/203.0.113.8", &IN_COOLDOWN),
@@ -61,7 +61,7 @@ const ASKED: [(&str, &str, &Outcome); 41] = [
     ("GET", "/api/servers/203.0.113.8/vote-status/s3cret+A=b~c.d_e-f", &UNKNOWN_TOKEN),
     ("GET", "/api/servers/203.0.113.8/vote-status/5ec3e75ec3e75ec3e75ec3e75ec3e7", &UNKNOWN_TOKEN),
     ("GET", "/api/vote/s3cret/status/203.0.113.8", &INVALID_SERVER_ID),
-    // What a plugin asks that has a base address with a slash, or no token and no number.
+    // Requests of a plugin with a slash at the end of its base address, or without token and number.
     ("GET", "//api/servers/s3cret/vote-status/203.0.113.8", &NOT_FOUND),
     ("GET", "/api//servers/s3cret/vote-status/203.0.113.8", &NOT_FOUND),
     ("GET", "/API/servers/s3cret/Vote-Status/203.0.113.8", &NOT_FOUND),
@@ -73,21 +73,21 @@ const ASKED: [(&str, &str, &Outcome); 41] = [
 /// Sites that are asked at once.
 const AT_ONCE: usize = 32;
 
-/// What no log may have.
+/// Texts that no log may have.
 const SECRETS: &[&str] = &["s3cret", "demo", "d%65mo", "5ec3e7", "aZ09", "A=b~c"];
 
-/// Conditions and parts: nobody who asks for a status gets less than all of it.
+/// Conditions and ranges: a request for a status always gets the whole answer.
 const FIELDS: &str = "Accept-Encoding: gzip\r\nRange: bytes=0-1\r\nIf-None-Match: *\r\nIf-Match: x\r\n\
                       If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\nReferer: http://other.test/\r\n";
 
 /// A line of a list.
 #[derive(Debug)]
 struct Line {
-    /// What the site says; a ` ;; ` in the list is the end of a line.
+    /// The site's lines; a ` ;; ` in the list is the end of a line.
     text: String,
     /// Whether the answers are the service's nevertheless.
     is_beaten: bool,
-    /// The character behind `!`, or at the start of a beaten line, where the list has one.
+    /// The mark behind `!`, or at the start of a beaten line, where the list has one.
     mark: Option<char>,
 }
 
@@ -105,7 +105,7 @@ fn lines(name: &str, marks: &[char]) -> Vec<Line> {
         .collect()
 }
 
-/// The first comment of a file names each directive that it cannot take back.
+/// Requires that the first comment of a file names each directive that the file cannot take back.
 fn are_named(file: &str, lines: &[Line]) {
     let text = read_text(format!("contrib/{file}"));
     let comment: String = text.lines().take_while(|line| line.starts_with('#')).collect();
@@ -115,20 +115,20 @@ fn are_named(file: &str, lines: &[Line]) {
     }
 }
 
-/// One hostile site, and how it is asked.
+/// One hostile site, and its address.
 #[derive(Debug)]
 struct Site {
     at: Endpoint,
     host: String,
-    /// What it says, for the message of a failed test.
+    /// The site's lines, for the message of a failed test.
     said: String,
     is_beaten: bool,
 }
 
-/// What does not fit the service's answers, for each site.
+/// For each site, the answer that differs from the service's, if any.
 type Faults = Vec<Option<String>>;
 
-/// Asks each site for all that is in `ASKED`. The proxy answers some of it by itself, as `expected` says.
+/// Asks each site for everything in `ASKED`. The proxy answers some requests by itself, as `expected` says.
 fn ask_all(sites: &[Site], vote: &OneVote, expected: impl Fn(&str, &str, &'static Outcome) -> Answer + Sync) -> Faults {
     let next = vote.next();
     each_site(sites, |site| {
@@ -149,7 +149,7 @@ fn ask_all(sites: &[Site], vote: &OneVote, expected: impl Fn(&str, &str, &'stati
     })
 }
 
-/// Asks each site while no service runs. Its answers are safe and come in time.
+/// Asks each site while no service runs. The answers must be safe and come in time.
 fn ask_while_away(sites: &[Site]) -> Faults {
     each_site(sites, |site| {
         for path in ["/api/vote/28/status/203.0.113.8", "/api/servers/demo/vote-status/203.0.113.8?wait=5"] {
@@ -161,10 +161,10 @@ fn ask_while_away(sites: &[Site]) -> Faults {
     })
 }
 
-/// Runs `asks` for each site, for some at once.
+/// Runs `asks` for each site, some at once.
 fn each_site(sites: &[Site], asks: impl Fn(&Site) + Sync) -> Faults {
     let fault = |site| {
-        // A thread for each site: an answer that does not fit panics, and some are not to fit.
+        // A thread for each site, as a wrong answer panics, and some sites must give wrong answers.
         let ended = scope(|threads| threads.spawn(|| asks(site)).join());
         ended.err().map(|panic| panic.downcast::<String>().map_or("a panic".to_owned(), |text| *text))
     };
@@ -176,8 +176,8 @@ fn each_site(sites: &[Site], asks: impl Fn(&Site) + Sync) -> Faults {
     })
 }
 
-/// Requires that each site is bent if its line says so, and else not. `logged` gives what is in the logs of the site with
-/// this number.
+/// Requires wrong answers or a logged token of each site whose line has a `!`, and of no other. `logged` gives the logs of
+/// the site with this number.
 fn judge(sites: &[Site], faults: [Faults; 2], logged: impl Fn(usize) -> String) {
     let mut wrong = String::new();
     for (number, site) in sites.iter().enumerate() {

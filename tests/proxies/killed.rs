@@ -1,4 +1,4 @@
-//! The service is frozen with requests under way, and then killed: the proxy has to answer each of them.
+//! The service is frozen with requests under way, and then killed. The proxy has to answer each request.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::front::Kind;
@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Requests under way in each scene.
 const ASKED: usize = 40;
 
-/// Between the requests and the kill: nothing, and long enough for health checks to have failed.
+/// The pause between the requests and the kill: none, and long enough for health checks to have failed.
 const PAUSES: [Duration; 2] = [Duration::ZERO, Duration::from_millis(2500)];
 
 #[test]
@@ -51,7 +51,7 @@ fn scene(addr: SocketAddr, mut server: Server, pause: Duration) -> usize {
         client.send(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
     };
     let mut clients: Vec<Client> = (0..ASKED).map(|_| Client::connect(addr)).collect();
-    // Asked at the same time, so that the proxy has many connections to the service.
+    // Requests at the same time, so that the proxy has many connections to the service.
     clients.iter_mut().step_by(2).for_each(|client| ask(client, PATH));
     for client in clients.iter_mut().step_by(2) {
         assert_eq!(client.read_response(false).status, 200, "while the service runs");

@@ -1,5 +1,5 @@
-//! The bounds for each address, which the files have as commented lines: they are lines that the program
-//! takes, and what is over one is answered with the safe body.
+//! The bounds for each address, which the files have as commented lines. The program accepts the lines, and
+//! answers requests over a bound with the safe body.
 
 use crate::proxies::expect;
 use crate::proxies::expected::{Answer, GATEWAY_TIMEOUT, TOO_MANY};
@@ -10,7 +10,7 @@ use crate::util::client::Client;
 use crate::util::server::Server;
 use std::net::SocketAddr;
 
-/// A proxy whose commented lines are lines, with other bounds.
+/// A proxy with its commented lines turned on, with other bounds.
 fn limited(kind: Kind, name: &str, nodes: &[SocketAddr], bounds: &[(&str, &str)]) -> Option<Front> {
     let lines: Vec<_> = commented(name).into_iter().filter(|(line, _)| !line.contains("is_vote_status")).collect();
     assert!(lines.len() >= 3, "{name}: {lines:?}");
@@ -49,7 +49,7 @@ fn requests_at_once_over_the_bound_of_an_address_are_answered_429() {
     server.pause();
     let mut first = Client::connect(front.plain);
     first.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
-    // nginx takes requests in turn: whoever is second is told at once, while the first one waits.
+    // nginx takes requests in turn: it refuses the second one at once, while the first one waits.
     let mut second = Client::connect(front.plain);
     second.send(format!("GET {PATH} HTTP/1.1\r\nHost: a\r\n\r\n"));
     expect("second", &second.read_response(false), Answer::Safe(&TOO_MANY), "", false);

@@ -1,5 +1,5 @@
-//! What the proxies log of requests that have a token where one belongs, and where none does: what is recognised, and
-//! nothing else.
+//! The proxies' logs of requests with a token, in its place or elsewhere: only the recognised parts of a request are
+//! logged.
 
 use crate::proxies::each_proxy;
 use crate::proxies::front::{Front, Kind};
@@ -30,7 +30,7 @@ const ASKED: &[&str] = &[
     "GET /api/servers/s3cret/203.0.113.8",
     "GET /api/s3cret/28/status/203.0.113.8",
     "GET /s3cret",
-    // Other forms of the same.
+    // Other forms of the same requests.
     "GET //api/servers/s3cret/vote-status/203.0.113.8",
     "GET /api//servers/s3cret/vote-status/203.0.113.8",
     "GET /API/servers/s3cret/vote-status/203.0.113.8",
@@ -77,7 +77,7 @@ fn a_log_has_what_is_recognised_and_nothing_else() {
     });
 }
 
-/// nginx writes whole request lines at `crit` too: an address that cannot be connected to at all is such a case.
+/// nginx writes whole request lines at `crit` too, for example where it cannot connect to an address at all.
 #[test]
 fn the_error_log_of_nginx_has_no_request_at_any_level() {
     let (nobody, pages) = (SocketAddr::from(([0xfe80, 0, 0, 0, 0, 0, 0, 1], 80)), Stub::nobody());

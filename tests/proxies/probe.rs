@@ -1,4 +1,4 @@
-//! The probe of the public path with Prometheus' own exporter: what plugins pay on rings.
+//! The probe of the public path with Prometheus' own exporter: it fails on answers for which plugins pay.
 
 use crate::proxies::front::{Front, Kind};
 use crate::util::client::{exchange, get};
@@ -21,7 +21,7 @@ struct Exporter {
 }
 
 impl Exporter {
-    /// `None`, said aloud, where it is not installed.
+    /// Starts the exporter. Where it is not installed, prints that and gives `None`.
     fn start(certificates: &str) -> Option<Exporter> {
         if !has(&["prometheus-blackbox-exporter"]) {
             return None;
@@ -36,7 +36,7 @@ impl Exporter {
         Some(exporter)
     }
 
-    /// Whether the probe of this URL succeeds. Prometheus tells how long a scrape may last, as here.
+    /// Whether the probe of this URL succeeds. As Prometheus does, the request says how long a scrape may last.
     fn succeeds(&self, url: &str) -> bool {
         let path = format!("/probe?module=vote_status&target={url}{ASKED}");
         let head = format!("GET {path} HTTP/1.1\r\nHost: a\r\nX-Prometheus-Scrape-Timeout-Seconds: 2\r\n\r\n");
@@ -48,7 +48,7 @@ impl Exporter {
 
 impl Drop for Exporter {
     fn drop(&mut self) {
-        // An error here means that it has ended already, which is what is wanted.
+        // An error here means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -5,7 +5,7 @@ use crate::restart::util::manager::Manager;
 use crate::restart::util::under_load;
 use crate::util::endpoint::Endpoint;
 
-/// What nginx answers in the service's place is no "can vote", so it would be counted.
+/// An answer of nginx in the service's place is no "can vote", so the load would count it as a failure.
 #[test]
 fn no_restart_of_the_service_is_seen_through_nginx() {
     let folder = tempfile::tempdir().expect("a temporary folder");

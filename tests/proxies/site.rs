@@ -1,6 +1,6 @@
-//! The status paths inside a site that is there already, by the files made for that: a site in PHP's way
-//! with locations, error pages, compression, headers and a redirect of its own. Its paths stay its own;
-//! the status paths have none of all that.
+//! The status paths inside an existing site, by the files made for that. The site is as one of PHP, with
+//! locations, error pages, compression, headers and a redirect of its own. Its paths stay its own, and
+//! its settings do not touch the status paths.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::Answer;
@@ -21,11 +21,11 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// What the site itself says, whatever is asked.
+/// The site's own answer to every request.
 const PAGE: &[u8] =
     b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 17\r\nConnection: close\r\n\r\n<h1>The site</h1>";
 
-/// What stays the site's.
+/// Paths that stay the site's.
 const SITE_PATHS: &[&str] = &[
     "/index.php",
     "/api/news",
@@ -48,7 +48,7 @@ fn a_site_takes_the_status_paths_in() {
     each_proxy(takes_them_in);
 }
 
-/// A site that has taken the status paths of `service` in, before its pages.
+/// A site that includes the status paths of `service`, before its pages.
 pub(crate) fn site(kind: Kind, service: SocketAddr, pages: SocketAddr) -> Option<Front> {
     Front::run(kind, |place| match kind {
         Kind::Nginx => nginx(place, service, pages),
@@ -135,7 +135,7 @@ fn the_site_is_as_it_was(kind: Kind, addrs: [SocketAddr; 2]) {
     }
 }
 
-/// As a site's own configuration is, but that its pages come from elsewhere than from PHP.
+/// A site's usual configuration, except that its pages do not come from PHP.
 fn nginx(place: Place<'_>, service: SocketAddr, pages: SocketAddr) -> Command {
     let Place { folder, plain, tls } = place;
     let here = folder.display();

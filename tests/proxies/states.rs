@@ -1,5 +1,5 @@
-//! Each proxy in each state that the service can be in: away, frozen, and not ready. Whatever is asked, it is answered
-//! with the safe body or the truth, in a caller's time.
+//! Each proxy in each state of the service: away, frozen, and not ready. Every request is answered with the safe body or
+//! the truth, within a caller's patience.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::expected::{AWAY, Answer};
@@ -19,7 +19,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::scope;
 use std::time::Instant;
 
-/// What is asked in each state, as the first request of a connection.
+/// The requests in each state, each the first one of its connection.
 const ASKED: &[&str] = &[
     "GET PATH HTTP/1.1\r\nHost: a\r\n\r\n",
     "HEAD PATH HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -73,7 +73,7 @@ fn every_state(kind: Kind) {
     ask_all(&format!("{kind:?}, not ready"), kind, &mut front);
 }
 
-/// Each request at once, each on a connection of its own, and one more on that connection.
+/// Sends all requests at once, each on a connection of its own, and one more on each connection.
 fn ask_all(state: &str, kind: Kind, front: &mut Front) {
     let addrs = [front.plain, front.tunnel()];
     let from = Instant::now();
@@ -109,7 +109,7 @@ fn is(outcome: &Outcome, status: &str) -> bool {
 fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
     let mut client = Client::connect(addr);
     let is_head = request.starts_with("HEAD");
-    // Go answers in the version that it was asked in, which is not what the client here reads.
+    // Go answers in the version of the request, which the client here does not read.
     if kind == Kind::Caddy && request.contains(" HTTP/1.0\r\n") {
         let closing = request.replace("Connection: keep-alive\r\n", "");
         client.send(closing);
@@ -130,7 +130,7 @@ fn ask(label: &str, kind: Kind, addr: SocketAddr, request: &str) {
     expect_away(label, &in_time(label, || client.read_response(false)), false);
 }
 
-/// What is no `GET` is sent once, whatever becomes of it: nothing is done twice.
+/// A proxy sends a request other than `GET` only once, whatever its outcome, so no change is made twice.
 #[test]
 fn what_may_change_something_is_never_sent_twice() {
     for kind in [Kind::Nginx, Kind::Haproxy, Kind::Caddy] {
@@ -149,14 +149,14 @@ fn what_may_change_something_is_never_sent_twice() {
             addrs.iter().for_each(|addr| drop(TcpStream::connect(addr)));
             answer
         });
-        // Behind the end of the nodes: where this fails, they would wait for ever.
+        // Only after the end of the nodes: they would wait for ever where this fails.
         answer.iter().for_each(|answer| expect_away(&format!("{kind:?}"), answer, false));
         let posted = posted.load(Ordering::Relaxed);
         assert!(posted <= 1, "{kind:?}: sent {posted} times");
     }
 }
 
-/// A node that reads a request and closes without an answer. It counts those that post.
+/// A node that reads a request and closes without an answer. Counts the POST requests.
 fn hang_up(node: &TcpListener, posted: &AtomicU32, is_over: &AtomicBool) {
     for stream in node.incoming() {
         if is_over.load(Ordering::Relaxed) {
@@ -165,7 +165,7 @@ fn hang_up(node: &TcpListener, posted: &AtomicU32, is_over: &AtomicBool) {
         let mut stream = stream.expect("a connection");
         stream.set_read_timeout(Some(DEADLINE)).expect("a time-out can be set");
         let mut bytes = [0; 4096];
-        // A health check is answered, so that both nodes are asked.
+        // Health checks are answered, so that the proxy asks both nodes.
         let count = stream.read(&mut bytes).unwrap_or(0);
         let text = String::from_utf8_lossy(&bytes[..count]);
         if text.starts_with("POST ") {

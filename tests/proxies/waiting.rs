@@ -1,5 +1,5 @@
-//! `?wait=N` through each proxy, by the file of its own and inside a site: it is let wait, and all others are
-//! answered within a caller's time as before, where the service is frozen too.
+//! `?wait=N` through each proxy, with the service's own file and inside a site. The proxy lets it wait, and answers all
+//! other requests within a caller's patience as before, also while the service is frozen.
 
 use crate::proxies::away::{TOKEN_PATH, expect_away};
 use crate::proxies::before;
@@ -16,19 +16,19 @@ use std::net::SocketAddr;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-/// More than the 4 s that the service has for all other requests.
+/// Longer than the 4 s that a proxy gives the service for all other requests.
 const BEFORE_THE_VOTE: Duration = Duration::from_secs(5);
 
 const PATH: &str = "/api/vote/28/status/203.0.113.7";
 
-/// Who waits, each on a connection of its own.
+/// Requests that wait, each on a connection of its own.
 const WAITING: &[&str] = &[
     "GET /api/vote/28/status/203.0.113.7?wait=50",
     "GET /api/servers/demo/vote-status/203.0.113.7/?_=1&wait=25",
     "HEAD /api/vote/28/status/%3A%3Affff%3A203.0.113.7?wait=0000000099999&_=1",
 ];
 
-/// Who does not.
+/// Queries that do not wait.
 const NOT_WAITING: &[&str] = &["", "?wait=0", "?wait=5s", "?wait=", "?await=5", "?wait=-5", "?Wait=5", "?x=wait=5"];
 
 fn ask(addr: SocketAddr, line: &str) -> Client {
@@ -65,7 +65,7 @@ fn a_wait_is_told_through_each_proxy_and_a_frozen_service_is_noticed_as_before()
         let response = client.read_response(is_head);
         assert_eq!(response.status, 200, "{addr} {line}: {response:?}");
         assert!(is_head || response.json()["can_vote"] == false, "{addr} {line}: {response:?}");
-        // The connection is as good as before.
+        // The connection still works.
         client.send(format!("GET {TOKEN_PATH} HTTP/1.1\r\nHost: localhost\r\n\r\n"));
         assert_eq!(client.read_response(false).text(), CAN_VOTE.body, "{addr} {line}");
     }
@@ -83,8 +83,8 @@ fn a_wait_is_told_through_each_proxy_and_a_frozen_service_is_noticed_as_before()
     });
 }
 
-/// It is answered at once with the safe body, or waits at the other node: soon, and after the 4 s for which
-/// another node is tried by nginx.
+/// The wait is answered at once with the safe body, or goes on at the other node. The node is killed soon, and after the
+/// 4 s for which nginx tries another node.
 #[test]
 fn a_node_that_is_killed_under_a_wait_leaves_nobody_without_an_answer() {
     scope(|threads| {

@@ -10,10 +10,10 @@ use vote_status::clock::Readers;
 pub(crate) struct Clocks {
     wall_us: AtomicI64,
     boot_us: AtomicI64,
-    /// By how much the wall clock is fast, in parts of a million.
+    /// How much the wall clock is fast, in parts per million.
     drift_ppm: AtomicI64,
     has_stepped: AtomicBool,
-    /// What both read when the service first read the wall clock since this was last taken.
+    /// Both clocks at the service's first reading of the wall clock since `take_read_first`.
     read_first: Mutex<Option<Reading>>,
 }
 
@@ -28,14 +28,14 @@ impl Clocks {
         }
     }
 
-    /// Time passes: the machine runs, or is suspended.
+    /// Both clocks go on: the machine runs, or is suspended.
     pub(crate) fn pass(&self, ms: i64) {
         let drift_us = ms * self.drift_ppm.load(Ordering::Relaxed) / 1_000;
         self.boot_us.fetch_add(ms * 1_000, Ordering::Relaxed);
         self.wall_us.fetch_add(ms * 1_000 + drift_us, Ordering::Relaxed);
     }
 
-    /// The wall clock is set.
+    /// Sets the wall clock forward or back.
     pub(crate) fn step(&self, ms: i64) {
         self.wall_us.fetch_add(ms * 1_000, Ordering::Relaxed);
         self.has_stepped.fetch_or(ms != 0, Ordering::Relaxed);
@@ -55,7 +55,7 @@ impl Clocks {
         Reading { wall_ms: wall_us.div_euclid(1_000), boot_ms: self.boot_us().div_euclid(1_000) }
     }
 
-    /// What both read when the service first read the wall clock since this was last asked.
+    /// Both clocks at the service's first reading of the wall clock since the last call.
     pub(crate) fn take_read_first(&self) -> Option<Reading> {
         self.read_first.lock().expect("no reading panics").take()
     }

@@ -1,5 +1,5 @@
-//! The store under each fault at each of its operations: what was acknowledged is there afterwards, what was refused is
-//! not, and nothing else is. Seeds draw such faults among others; here none is left out.
+//! The store under each fault at each of its operations: it keeps every acknowledged change, no refused one, and nothing
+//! else. Seeds draw such faults among others; here none is left out.
 
 use super::clocks::Clocks;
 use super::disk::{Disk, Faults, Kill};
@@ -27,14 +27,14 @@ mod opening;
 
 /// 2026-11-20T12:34:56Z.
 const AT: u32 = 1_795_178_096;
-/// Votes that each trial begins with, one a second; the first of them are dropped later.
+/// Votes before each trial, one a second. The first `DROPPED` of them are dropped later.
 const VOTES: u32 = 12;
 const DROPPED: u32 = 5;
 
 /// What goes wrong with the disk.
 type Fault = fn(&mut Faults);
 
-/// The next trial is behind the operation that met the fault, or so many later where the fault lasts.
+/// Names and faults. The next trial begins behind the operation that met the fault, or so many later where the fault lasts.
 const FAULTS: [(&str, Fault, Option<u64>); 10] = [
     ("a sync fails", |faults| faults.syncs_fail = 1, None),
     (KILLED_WHEN_TOLD, |faults| faults.syncs_fail = 1, None),
@@ -48,13 +48,13 @@ const FAULTS: [(&str, Fault, Option<u64>); 10] = [
     ("a kill in a sync that fails", |faults| faults.kill = Some(Kill::AtSync { syncs: 0, fails: true }), None),
 ];
 
-/// ENOSPC, in an error that is told as another one.
+/// ENOSPC in the text of an error of another kind.
 const NO_SPACE: &str = "os error 28";
 
-/// Its callers may have been told by then.
+/// The callers may know of the failure before the kill.
 const KILLED_WHEN_TOLD: &str = "a sync fails, and the process is killed behind that";
 
-/// What strikes the last commit before a trial, and whether the process is killed behind it.
+/// The fault of the last commit before a trial, and whether a kill follows it.
 type Before = (&'static str, Fault, bool);
 
 const BEFORE: [Before; 4] = [
@@ -95,7 +95,7 @@ fn open(disk: &Arc<SimulatedDisk>) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(Arc::new(Folder(Arc::clone(disk))), Wanted::Any, Arc::default(), writer)
 }
 
-/// What is noted with every commit.
+/// The note of every commit.
 fn note() -> CommitNote {
     let wall_ms = u64::from(AT) * 1_000;
     let time = TimeNote { certain_ms: wall_ms - 7, wall_ms, shown_ms: wall_ms + 9 };
@@ -110,7 +110,7 @@ enum Change {
     Drop,
 }
 
-/// What is kept, sorted.
+/// The store's rows, sorted.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Rows(Vec<Event>);
 
@@ -165,21 +165,21 @@ impl Rows {
 /// The process was killed.
 struct Killed;
 
-/// A disk, the process that has the store on it open, and what its callers know.
+/// A disk, the process that has the store on it open, and the rows that its callers count on.
 struct Owner {
     disk: Arc<SimulatedDisk>,
     store: Option<EmbeddedStore>,
     acknowledged: Rows,
-    /// What else may be there: a commit is in doubt.
+    /// The rows that a commit in doubt may have left instead.
     doubtful: Option<Rows>,
     /// The process is killed behind its first error.
     is_killed_when_told: bool,
-    /// What the trial is.
+    /// Describes the trial.
     what: String,
 }
 
 impl Owner {
-    /// With two servers and some votes, closed in order.
+    /// A store with two servers and some votes, closed in order.
     fn furnished() -> Owner {
         let (disk, acknowledged) = (seam(Disk::new(0)), Rows::default());
         let mut owner =
@@ -193,12 +193,12 @@ impl Owner {
         owner
     }
 
-    /// Where nothing kills the process.
+    /// Work that no kill interrupts.
     fn well(&mut self, work: impl FnOnce(&mut Owner) -> Result<(), Killed>) {
         assert!(work(self).is_ok(), "{}: nobody was killed", self.what);
     }
 
-    /// Another such disk with its owner, and one more commit, as `before` says.
+    /// A copy of the disk with an owner of its own, and one more commit under the fault.
     fn copy(&self, seed: u64, what: String, (_, fault, is_killed): Before) -> Owner {
         let mut disk = self.disk.locked().clone();
         disk.random = Random::seeded(seed);
@@ -213,7 +213,7 @@ impl Owner {
         owner
     }
 
-    /// What came of one try. An error says no more than is so; somebody sees to the disk then.
+    /// The outcome of one try. An error must say no more than is true. The faults are mended behind it.
     fn told<T>(&self, tried: Result<T, StoreError>) -> Result<Option<T>, Killed> {
         let mut disk = self.disk.locked();
         if disk.is_dead() {
@@ -241,7 +241,7 @@ impl Owner {
         Ok(None)
     }
 
-    /// Opens the store, unless it is open, and requires that it has what was acknowledged.
+    /// Opens the store, unless it is open, and requires that it has the acknowledged rows.
     fn open(&mut self) -> Result<(), Killed> {
         while self.store.is_none() {
             let opened = open(&self.disk).and_then(|mut store| Ok((Rows::of(&mut store)?, store)));
@@ -265,7 +265,7 @@ impl Owner {
         self.store.as_mut().expect("it is open")
     }
 
-    /// Makes a change, and before it writes the store anew where that has to be.
+    /// Makes a change. A void store is written anew first.
     fn change(&mut self, change: &Change) -> Result<(), Killed> {
         loop {
             if self.store().is_void() {
@@ -284,7 +284,7 @@ impl Owner {
     /// Tries once to write the store anew.
     fn renew(&mut self) -> Result<Option<()>, Killed> {
         let rows = self.acknowledged.clone();
-        // Votes of more slices than one.
+        // The votes fill more slices than one.
         let tried = renew(self.store(), &rows, 5);
         let renewed = self.told(tried)?;
         if renewed.is_some() {
@@ -312,7 +312,7 @@ impl Owner {
         self.told(tried)
     }
 
-    /// All that a process does with its store.
+    /// Everything that a process does with its store.
     fn live(&mut self) -> Result<(), Killed> {
         self.open()?;
         self.change(&votes([20]))?;
@@ -331,7 +331,7 @@ impl Owner {
         self.change(&votes([22, 23]))
     }
 
-    /// The end of the process, and of the machine.
+    /// Kills the process, with a power cut or without.
     fn end(&mut self, cuts_power: bool) {
         self.disk.locked().die();
         self.store = None;
@@ -340,8 +340,8 @@ impl Owner {
     }
 }
 
-/// A trial: the fault strikes a process behind so many operations. How many operations there were when it had struck, and
-/// `None` where it did not.
+/// A trial: the fault strikes a process behind `at` operations. Gives the number of operations by which it had struck,
+/// and `None` where it did not.
 fn trial(mut owner: Owner, fault: Fault, at: u64) -> Option<u64> {
     let (disk, struck) = (Arc::clone(&owner.disk), Arc::new(AtomicU64::new(0)));
     let (its_struck, mut done) = (Arc::clone(&struck), 0);
@@ -366,7 +366,7 @@ fn trial(mut owner: Owner, fault: Fault, at: u64) -> Option<u64> {
     let _killed = owner.live();
     owner.is_killed_when_told = false;
     owner.disk.set_look(None);
-    // The next process with a vote, and one behind a power cut.
+    // The next process takes a vote, and so does one behind a power cut.
     for (number, cuts_power) in [(30, at.is_multiple_of(2)), (31, true)] {
         owner.disk.locked().faults = Faults::default();
         owner.end(cuts_power);
@@ -408,7 +408,7 @@ fn a_note_that_cannot_be_read_makes_no_empty_store() {
     assert!(matches!(&refused, Err(StoreError::Unusable(why)) if why.contains("is gone")), "{refused:?}");
 }
 
-/// Something else takes the file away, or empties it, while a commit is in its sync: nobody is told that it was kept.
+/// Another program moves or empties the file while a commit is in its sync: the commit is not acknowledged.
 #[test]
 fn a_file_that_goes_or_is_emptied_within_a_commit_keeps_nothing() {
     let strikes: [fn(&mut Disk); 2] = [|disk| disk.move_away(STORE, ELSEWHERE), |disk| disk.replace(STORE, b"")];
@@ -429,7 +429,7 @@ fn a_file_that_goes_or_is_emptied_within_a_commit_keeps_nothing() {
     }
 }
 
-/// Random damage to a file; says what was done.
+/// Damages a file at random, and describes the damage.
 fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     let used: Vec<usize> = (0..bytes.len()).filter(|at| bytes[*at] != 0).collect();
     let (anywhere, in_use) = (random.below(bytes.len()), *random.pick(&used));
@@ -458,7 +458,7 @@ fn damage(bytes: &mut Vec<u8>, random: &mut Random) -> String {
     format!("bit {bit} of byte {from} is the other")
 }
 
-/// Each start reads exactly what was kept, or is refused.
+/// Each start reads exactly the rows that were kept, or is refused.
 #[test]
 fn a_damaged_file_is_read_right_or_refused() {
     let mut random = Random::from_environment();

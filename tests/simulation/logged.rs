@@ -1,10 +1,10 @@
-//! The recorder's own log lines, kept for each thread on its own while somebody reads them.
+//! The recorder's log lines, kept for each thread on its own between `keep` and `drop_all`.
 
 use std::cell::RefCell;
 use std::sync::Once;
 
 thread_local! {
-    /// None where nobody reads them.
+    /// None where the thread keeps no lines.
     static LINES: RefCell<Option<Vec<String>>> = const { RefCell::new(None) };
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn take() -> Vec<String> {
     LINES.with_borrow_mut(|lines| lines.as_mut().map(std::mem::take).unwrap_or_default())
 }
 
-/// Keeps them no longer.
+/// Stops keeping lines.
 pub(crate) fn drop_all() {
     LINES.with_borrow_mut(|lines| *lines = None);
 }

@@ -1,4 +1,4 @@
-//! What happens to a service, drawn from a seed: scenes of requests, clocks, faults of the disk, stops and starts.
+//! The operations of a simulation, drawn from a seed: scenes of requests, clocks, faults of the disk, stops and starts.
 
 use super::disk::{Kill, Strike};
 
@@ -6,11 +6,11 @@ mod drawing;
 
 pub(crate) use drawing::draw;
 
-/// Servers and addresses are told by number.
+/// Operations name servers and addresses by number, below these.
 pub(crate) const SERVERS: usize = 3;
 pub(crate) const ADDRESSES: usize = 12;
 
-/// One thing that happens. Plain data, so that a case can be cut down.
+/// One operation. Plain data, so that `shrink` can cut a case down.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     /// Requests that the recorder meets in one step.
@@ -25,21 +25,21 @@ pub(crate) enum Operation {
     Pass {
         ms: i64,
     },
-    /// Time passes, and the process does not run: it is stopped, or the machine is suspended.
+    /// Time passes while the process does not run: it is stopped, or the machine is suspended.
     Pause {
         ms: i64,
     },
-    /// Time passes until the cooldown of a pair ends, and so much longer.
+    /// Time passes until the cooldown of a pair ends, and `off_ms` longer.
     ToEnd {
         server: usize,
         address: usize,
         off_ms: i64,
     },
-    /// Where the lines are apart, time passes until the wall line is taken, and so much longer.
+    /// Where the lines are apart, time passes until the service takes the wall line, and `off_ms` longer.
     ToTaken {
         off_ms: i64,
     },
-    /// The wall clock is set.
+    /// The wall clock steps.
     Step {
         ms: i64,
     },
@@ -63,17 +63,17 @@ pub(crate) enum Operation {
         accepts_clock: bool,
         off_ms: i64,
     },
-    /// The process is killed in the midst of its work, and the power may go with it.
+    /// The process is killed at its work, and the power may go with it.
     Kill {
         kill: Kill,
         cuts_power: bool,
     },
     Disk(Trouble),
-    /// Faults to come, each so many operations of the disk behind the one before it.
+    /// Faults to come, each with the number of disk operations between it and the one before.
     Strikes(Vec<(u32, Strike)>),
-    /// The process is stopped, somebody does this to its files, and another one starts.
+    /// The process stops, the operator does this to its files, and another process starts.
     Swap(Swap),
-    /// Somebody starts a second process.
+    /// The operator starts a second process.
     SecondProcess,
 }
 
@@ -85,7 +85,7 @@ pub(crate) enum End {
     PowerCut,
 }
 
-/// What happens to the disk.
+/// A fault of the disk, or an operator's change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trouble {
     Strike(Strike),
@@ -102,10 +102,10 @@ pub(crate) enum Trouble {
     NoteDeleted,
 }
 
-/// What is done to the files of a stopped process.
+/// An operator's change of the files of a stopped process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Swap {
-    /// An older copy takes the store's place; the newer one comes back when that was refused.
+    /// An older copy takes the store's place. The newer one comes back once a start has refused the copy.
     Older,
     /// An older copy, and the note of the last commit is gone.
     OlderWithoutNote,
@@ -129,9 +129,9 @@ pub(crate) enum Ask {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     New,
-    /// None is said.
+    /// The request names none.
     Not,
-    /// The newest, or the one before it, that this server has had.
+    /// The newest token of this server, or the one before it.
     Newest(usize),
     Earlier(usize),
 }
@@ -149,12 +149,12 @@ pub(crate) struct Ballot {
 /// The instant that a vote brings.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum When {
-    /// None.
+    /// The vote brings none.
     Now,
-    /// So many seconds before the service's time.
+    /// This many seconds before the service's time.
     Ago(i64),
-    /// So many seconds and a cooldown before it.
+    /// A cooldown and this many seconds before it.
     OldBy(i64),
-    /// That of the latest vote of its first address, and so many seconds.
+    /// This many seconds after the latest vote of its first address.
     Again(i64),
 }

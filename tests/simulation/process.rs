@@ -1,5 +1,5 @@
-//! The service in one thread: the real recorder over the simulated disk and clocks, and readers that look at its state
-//! as the public service does. Puts the model's words into commands, and replies into the model's.
+//! The service in one thread: the real recorder over the simulated disk and clocks, and readers that look at its state.
+//! Translates the model's requests into commands, and replies into the model's answers.
 
 use super::clocks::Clocks;
 use super::model::time::Reading;
@@ -61,29 +61,29 @@ impl Reader {
         Sight { now_s: i64::from(now.0), seen }
     }
 
-    /// Cooldowns that the table holds, ended ones included.
+    /// The number of cooldowns in the table, ended ones included.
     pub(crate) fn held(&self) -> usize {
         self.cooldowns.len()
     }
 }
 
-/// What readers have seen while the recorder was at work.
+/// The looks of readers while the recorder was at work.
 #[derive(Default)]
 pub(crate) struct Looks {
-    /// What they ask.
+    /// The readers' questions.
     pub(crate) asking: Vec<Asking>,
-    /// What each of these was answered, once for each answer, and whether anything had been synced in this step.
+    /// The different answers to each question, with whether a sync had succeeded in this step by then.
     pub(crate) seen: Vec<(usize, Sight, bool)>,
-    /// The same, at the moments at which the caller of a request was told that it is done, which are numbered.
+    /// The answers at the moments at which a caller was told that its request is done: moment, question, answer.
     pub(crate) seen_when_told: Vec<(usize, usize, Sight)>,
     told: usize,
-    /// What was seen of those that were rung for, at that moment.
+    /// Questions whose waiting client was woken, with the answers at that moment.
     pub(crate) rung: Vec<(usize, Sight)>,
-    /// What the clocks read and the service showed, whenever the clocks had moved on.
+    /// The clocks and the time shown, whenever the clocks had moved on.
     pub(crate) times: Vec<(Reading, i64)>,
-    /// Something was said to be wrong, other than that the disk is slow: it may be over by the end of the step.
+    /// The service reported a trouble other than a slow store, which may be over by the end of the step.
     pub(crate) is_trouble_told: bool,
-    /// A commit took long, for so many milliseconds, and what was said of it.
+    /// Commits that took long: their milliseconds so far, and the trouble that the service reported then.
     pub(crate) stalls: Vec<(i64, Option<Trouble>)>,
     synced_before: u64,
 }
@@ -100,9 +100,9 @@ pub(crate) struct Process {
     pub(crate) reader: Reader,
     disk: Arc<SimulatedDisk>,
     looks: Arc<Mutex<Looks>>,
-    /// Looks as the caller of a request is told.
+    /// Lets readers look at the moment at which a caller is told.
     told: Arc<dyn Fn() + Send + Sync>,
-    /// Requests, by their number; those that are not answered yet.
+    /// The number of requests so far, and by their numbers those without an answer.
     asked: u64,
     pending: BTreeMap<u64, Request>,
     sender: Sender<(u64, Reply)>,
@@ -114,7 +114,7 @@ pub(crate) struct Process {
     pub(crate) was_ready: bool,
 }
 
-/// Most requests that wait for a vote at one time.
+/// The most requests that wait for a vote at one time.
 const PLACES: usize = 64;
 
 /// Readers beside the recorder.
@@ -123,11 +123,11 @@ struct Watch {
     looks: Arc<Mutex<Looks>>,
     clocks: Arc<Clocks>,
     readiness: Readiness,
-    /// Requests that wait for a vote, by what they ask.
+    /// Requests that wait for a vote, by the index of their question.
     places: BTreeMap<usize, (WaitingSlot, Pair)>,
 }
 
-/// Rings inside the recorder's work, as soon as a change is visible.
+/// The bell that the recorder rings as soon as a change is visible.
 fn bell(watch: &Arc<Mutex<Watch>>) -> Bell {
     let watch = Arc::downgrade(watch);
     Arc::new(move |tickets| {
@@ -145,7 +145,7 @@ impl Watch {
         }
         let mut looks = self.looks.lock().expect("no look panics");
         if let At::Stalled(ms) = at {
-            // Another thread of the service looks at it.
+            // In the service another thread looks at the readiness.
             self.readiness.look(self.reader.clock.now().monotonic_ms);
             looks.stalls.push((ms, self.readiness.gravest().map(|(trouble, _)| trouble)));
         }
@@ -173,7 +173,7 @@ impl Watch {
         *told += 1;
     }
 
-    /// Who is woken looks again, and waits on where there is no vote.
+    /// A client that is woken looks again, and waits on where there is no vote.
     fn is_rung(&mut self, tickets: &[u64], rings: &Bell) {
         let mut looks = self.looks.lock().expect("no look panics");
         for index in tickets.iter().map(|ticket| usize::try_from(*ticket).expect("few")) {
@@ -255,7 +255,7 @@ impl Process {
         }
     }
 
-    /// Readers ask this from now on, and some of them wait for a vote.
+    /// Readers ask these questions from now on, and some of them wait for a vote.
     pub(crate) fn asks(&mut self, asking: Vec<Asking>, is_waiting: bool) {
         let rings = bell(&self.watch);
         let mut watch = self.watch.lock().expect("no look panics");
@@ -274,13 +274,13 @@ impl Process {
         *self.looks.lock().expect("no look panics") = Looks { asking, synced_before, ..Looks::default() };
     }
 
-    /// What they have seen.
+    /// The readers' looks since `asks`.
     pub(crate) fn take_looks(&mut self) -> Looks {
         std::mem::take(&mut *self.looks.lock().expect("no look panics"))
     }
 
-    /// One step of the recorder with what is asked. Gives what is answered in it, in this order; the rest is answered in a
-    /// later step.
+    /// One step of the recorder with these requests. Gives the requests that it has answered, in the order of the answers. A
+    /// later step answers the rest.
     pub(crate) fn step(&mut self, requests: &[Request]) -> Result<Vec<(Request, Vec<Answer>)>, StoreError> {
         let asked = requests.iter().map(|request| {
             self.asked += 1;
@@ -302,7 +302,7 @@ impl Process {
         Ok(answered.collect())
     }
 
-    /// What was asked and is not answered yet.
+    /// Requests without an answer so far.
     pub(crate) fn pending(&self) -> impl Iterator<Item = &Request> {
         self.pending.values()
     }
@@ -318,7 +318,7 @@ impl Process {
         self.recorder.close();
     }
 
-    /// The trouble that keeps it from being ready, or from taking votes.
+    /// The trouble that keeps the service from being ready, or from taking votes.
     pub(crate) fn trouble(&self) -> Option<(Trouble, String)> {
         self.readiness.gravest()
     }

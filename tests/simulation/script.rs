@@ -1,4 +1,4 @@
-//! Carries out a list of operations, and cuts a list that fails down to what it needs.
+//! Carries out a list of operations, and cuts a failing list down to the operations that the failure needs.
 
 use super::logged;
 use super::machine::{ELSEWHERE, Machine, STORE};
@@ -11,16 +11,16 @@ use std::sync::Arc;
 use vote_status::readiness::Trouble as Told;
 use vote_status::store::commit_marker::MARKER_FILE;
 
-/// Operations of a seed.
+/// The fewest operations of a seed.
 const OPERATIONS: usize = 60;
-/// Tries at cutting a case down.
+/// The most tries at cutting a case down.
 const CUTS_MAX: usize = 250;
-/// Failures whose texts begin alike are of one kind.
+/// Failures are of one kind if the first letters of their texts, this many, are the same.
 const KIND_CHARS: usize = 28;
-/// The longest that is waited for the end of a cooldown while the process runs.
+/// In a wait longer than twice this, the process runs only for the last part, of this length.
 const AWAKE_MAX_MS: i64 = 10_000;
 
-/// What a seed showed that the contract does not allow.
+/// A breach of the contract that a seed has shown.
 #[derive(Clone, Debug)]
 pub(crate) struct Finding {
     pub(crate) at: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Finding {
 }
 
 impl Finding {
-    /// Findings of one kind have one cause, as far as their words say.
+    /// Findings of one kind have one cause, as far as their texts tell.
     pub(crate) fn kind(&self) -> String {
         let letters = self.what.chars().filter(|c| !c.is_ascii_digit() && *c != '-' && *c != ' ');
         letters.take(KIND_CHARS).collect()
@@ -44,7 +44,7 @@ pub(crate) struct Case {
     pub(crate) operations: Vec<Operation>,
 }
 
-/// What a seed draws.
+/// Draws the case of a seed.
 pub(crate) fn case(seed: u64) -> Case {
     let mut random = Random::seeded(seed);
     let cooldown_s = *random.pick(&[5_400, 5_400, 300, 60, 600, 86_400]);
@@ -53,12 +53,12 @@ pub(crate) fn case(seed: u64) -> Case {
     Case { seed, settings, is_in_memory, operations: draw(&mut random, OPERATIONS) }
 }
 
-/// Carries out the operations.
+/// Carries out the operations of a case.
 pub(crate) fn run(case: &Case) -> Result<(), Finding> {
     run_with(&mut Machine::new(case.seed, case.settings, case.is_in_memory, false), case)
 }
 
-/// Carries them out once more, and tells all that happens.
+/// Carries them out once more, and gives an account of everything that happens.
 pub(crate) fn tell(case: &Case) -> (Result<(), Finding>, Vec<String>) {
     logged::keep();
     let mut machine = Machine::new(case.seed, case.settings, case.is_in_memory, true);
@@ -108,7 +108,7 @@ fn run_on(machine: &mut Machine, at: &mut usize, case: &Case) -> Result<(), Stri
     Ok(())
 }
 
-/// Leaves out what the failure does not need: operations first, then what each of them is made of.
+/// Leaves out operations that the failure does not need, and then parts of each remaining one.
 pub(crate) fn shrink(case: &Case) -> Case {
     let Err(first) = run(case) else {
         return case.clone();
@@ -280,7 +280,7 @@ fn pause(machine: &mut Machine, ms: i64) -> Result<(), String> {
     machine.step(&[])
 }
 
-/// Waits, for most of a long time asleep.
+/// Waits. For most of a long time the process does not run.
 fn wait(machine: &mut Machine, ms: i64) -> Result<(), String> {
     if ms > 2 * AWAKE_MAX_MS {
         pause(machine, ms - AWAKE_MAX_MS)?;
@@ -312,7 +312,7 @@ fn other_options(machine: &mut Machine, options: Settings, accepts: Accepts, off
     }
     machine.stop()?;
     if accepts.settings {
-        // The store may have them by now, or not: the owner sees to the disk, and tries it again.
+        // The store may have the new settings by now, or not. The operator mends the disk and tries again.
         heal(machine);
         machine.start(options, Accepts { clock: true, settings: true })?;
         if machine.is_ready() || machine.is_over {
@@ -362,7 +362,7 @@ fn disk(machine: &mut Machine, trouble: Trouble) -> Result<(), String> {
         }
         Trouble::NoteDeleted => {
             machine.disk.locked().delete(MARKER_FILE);
-            // Nothing else tells a start that waits for its store that there is one.
+            // Only the note tells a start that waits for its store that there is one.
             machine.is_over |= !machine.is_ready() && machine.disk.locked().has(ELSEWHERE);
         }
     }
@@ -376,7 +376,7 @@ fn heal(machine: &mut Machine) {
     machine.disk.locked().move_away(ELSEWHERE, STORE);
 }
 
-/// Somebody empties the file or copies another over it. The service looks every second.
+/// The operator empties the file or copies another over it. The service looks every second.
 fn destroy(machine: &mut Machine, content: &[u8]) -> Result<(), String> {
     if !machine.is_ready() || !machine.disk.locked().has(STORE) {
         return Ok(());

@@ -1,5 +1,5 @@
-//! The simulated disk where the store expects one. Between two of its operations readers look at the state, as those of
-//! the service do while the recorder works.
+//! The simulated disk behind the store's `Disk` trait. Between two operations readers look at the state, as those of the
+//! service do while the recorder works.
 
 use super::clocks::Clocks;
 use super::disk::{Disk, PAGE};
@@ -19,16 +19,16 @@ pub(crate) enum At {
     Waiting,
     /// Behind a sync.
     Synced,
-    /// In the midst of a sync that takes long: for so many milliseconds by now.
+    /// Within a sync that has taken this many milliseconds so far.
     Stalled(i64),
 }
 
 pub(crate) type Look = Box<dyn FnMut(At) + Send>;
 
-/// Readers look once more in a sync that takes longer than this.
+/// Readers look once more within a sync that takes longer than this.
 const LONG_MS: i64 = 2_200;
 
-/// Between two looks at a file that may be changing.
+/// The pause between two looks at a file that may be changing.
 const LOOKS_APART_MS: i64 = 1_000;
 
 /// The machine's disk.
@@ -36,7 +36,7 @@ pub(crate) struct SimulatedDisk {
     pub(crate) disk: Mutex<Disk>,
     clocks: Arc<Clocks>,
     look: Mutex<Option<Look>>,
-    /// A name that is a link, and the name of its file.
+    /// The one name that is a link, and the name of its file.
     link: Mutex<Option<(String, String)>>,
 }
 
@@ -53,7 +53,7 @@ impl SimulatedDisk {
         *self.look.lock().expect("no look panics") = look;
     }
 
-    /// The file `name` gets the name `to`, and the name is a link to it from now on.
+    /// Renames the file `name` to `to`, and makes `name` a link to it.
     pub(crate) fn make_link(&self, name: &str, to: &str) {
         self.locked().move_away(name, to);
         *self.link.lock().expect("no look panics") = Some((name.to_owned(), to.to_owned()));
@@ -89,7 +89,7 @@ impl SimulatedDisk {
         done
     }
 
-    /// A sync may take its time.
+    /// Runs a sync, which may take its time.
     fn sync<T>(&self, operation: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
         self.look(At::Sync);
         let (done, stalled_ms) = {
@@ -111,7 +111,7 @@ impl SimulatedDisk {
     }
 }
 
-/// The seam, which is cheap to clone.
+/// The folder of the store.
 pub(crate) struct Folder(pub(crate) Arc<SimulatedDisk>);
 
 impl Folder {
@@ -165,7 +165,7 @@ impl StoreDisk for Folder {
     }
 
     fn room(&self) -> Option<DiskRoom> {
-        // Small, so that little room is kept back: writing it is most of what a start costs here.
+        // The disk is small, so that the store keeps little room back: writing the reserve is most of a start's cost here.
         let disk = self.0.locked();
         let free_bytes = if disk.faults.is_full { (disk.spare_pages * PAGE) as u64 } else { 1 << 19 };
         Some(DiskRoom { total_bytes: 1 << 20, free_bytes, file_bytes_max: u64::MAX })

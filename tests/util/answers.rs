@@ -1,9 +1,9 @@
-//! The public contract as tables: what a request says, and what the answer must be. Data and its
-//! expansion only; the tests that send it are in the parent and in `safety`.
+//! The public contract as tables of requests and their answers. Data and its expansion only; the
+//! tests that send it are in the parent and in `safety`.
 //!
-//! The world it is about, made by `prepare`: server 28 with token `demo`, server 4294967295 with
-//! token `~._-aZ09+=`, server 7 with a token of 128 characters, and one vote, for server 28 by
-//! 203.0.113.8, 48 minutes ago.
+//! `prepare` makes the state that the tables assume: server 28 with token `demo`, server 4294967295
+//! with token `~._-aZ09+=`, server 7 with a token of 128 characters, and one vote, for server 28 by
+//! 203.0.113.8 and 2001:db8:0:8::1, 48 minutes ago.
 
 use crate::util::control::Control;
 use crate::util::server::Server;
@@ -18,7 +18,7 @@ pub(crate) struct Outcome {
     pub(crate) body: &'static str,
     /// Header lines of this answer alone, whole.
     pub(crate) extra: &'static str,
-    /// Whether the connection is closed after it whatever the request says.
+    /// Whether the server closes the connection after this answer, whatever the request says.
     pub(crate) closes: bool,
 }
 
@@ -135,13 +135,13 @@ const IPS: &[(&str, &Outcome)] = &[
     ("%32001:db8:0:8::1/", &IN_COOLDOWN),
     ("2001:db8:0:8::1?wait=x", &IN_COOLDOWN),
     ("2001:db8:0:9::8", &CAN_VOTE),
-    // Translated ones mean the IPv4 as well.
+    // Translated forms mean the IPv4 as well.
     ("::ffff:0:203.0.113.8", &IN_COOLDOWN),
     ("2001:db8:0:8::1%25eth0", &INVALID_IP),
     // Escapes are decoded once.
     ("%32%30%33.0.113.8", &IN_COOLDOWN),
     ("%25320.0.113.8", &INVALID_IP),
-    // Spaces and tabs around it are dropped, and nothing else.
+    // Spaces and tabs around the address are dropped, and nothing else.
     ("%20%09%20203.0.113.8%09%20", &IN_COOLDOWN),
     ("%20", &INVALID_IP),
     ("203.0.113.8%0A", &INVALID_IP),
@@ -170,7 +170,7 @@ const SERVER_IDS: &[(&str, &Outcome)] = &[
     ("%32%38", &IN_COOLDOWN),
     ("4294967295", &CAN_VOTE),
     ("0", &UNKNOWN_SERVER),
-    // Past u32, by one, and so that 32 bits wrap round to 28.
+    // Past u32: by one, and by a number that wraps to 28 in 32 bits.
     ("4294967296", &UNKNOWN_SERVER),
     ("4294967324", &UNKNOWN_SERVER),
     ("", &INVALID_SERVER_ID),
@@ -185,10 +185,10 @@ const TOKENS: &[(&str, &Outcome)] = &[
     ("d%65mo", &IN_COOLDOWN),
     ("~._-aZ09+=", &CAN_VOTE),
     ("%7E%2E%5F%2DaZ09%2B%3D", &CAN_VOTE),
-    // A plus sign is no blank, and what may stand in a path is not yet a token's.
+    // A plus sign is no blank, and not every character of a path may be in a token.
     ("~._-aZ09%20=", &UNKNOWN_TOKEN),
     ("~._-aZ09+=;", &UNKNOWN_TOKEN),
-    // What means a folder elsewhere is a segment like any other, and no token.
+    // The names of folders, `.` and `..`, are segments like any other, and no tokens.
     (".", &UNKNOWN_TOKEN),
     ("..", &UNKNOWN_TOKEN),
     ("%2e%2E", &UNKNOWN_TOKEN),
@@ -200,7 +200,7 @@ const TOKENS: &[(&str, &Outcome)] = &[
     ("demo%", &BAD_REQUEST),
 ];
 
-/// Whole paths: the order of the checks, and what is no resource.
+/// Whole paths: the order of the checks, and paths without a resource.
 const PATHS: &[(&str, &Outcome)] = &[
     // Server and token come before the IP.
     ("/api/vote/x/status/x", &INVALID_SERVER_ID),
@@ -232,7 +232,7 @@ const PATHS: &[(&str, &Outcome)] = &[
     ("/%2F", &NOT_FOUND),
     ("/index.html", &NOT_FOUND),
     ("/openapi.json/", &NOT_FOUND),
-    // What balancers ask, at these paths and no other.
+    // The balancers' checks are at these paths and no other.
     ("/healthz", &ALIVE),
     ("/readyz", &READY),
     ("/readyz?from=haproxy", &READY),
@@ -268,7 +268,7 @@ pub(crate) fn rows() -> Vec<(String, &'static Outcome)> {
     rows
 }
 
-/// Methods other than `GET`, `HEAD` and `OPTIONS`. They are case-sensitive, so `get` is one.
+/// Methods other than `GET`, `HEAD` and `OPTIONS`. Methods are case-sensitive, so `get` is one of them.
 pub(crate) const OTHER_METHODS: &[&str] = &["POST", "PUT", "DELETE", "PATCH", "TRACE", "PROPFIND", "get"];
 
 /// The answer to `method` where a `GET` has the answer `to_get`.
@@ -283,7 +283,7 @@ pub(crate) fn answer_to(method: &str, to_get: &'static Outcome) -> &'static Outc
     }
 }
 
-/// When the one vote was cast: then 42 minutes are left, for a minute.
+/// The age of the one vote: for a minute from then on, 42 minutes are left.
 const VOTED_AGO_S: i64 = 48 * 60;
 
 /// The one vote of the tables.
@@ -293,8 +293,8 @@ pub(crate) struct OneVote {
 }
 
 impl OneVote {
-    /// Its `next_vote_at`. A vote half a minute older than the tables want it is recorded anew first, however long they
-    /// take.
+    /// The vote's `next_vote_at`. Records the vote anew first where it is half a minute older than the tables want it, as they
+    /// may take long.
     pub(crate) fn next(&self) -> String {
         if now_unix() > self.voted_at.get() + VOTED_AGO_S + 30 {
             self.record();
@@ -316,7 +316,7 @@ impl OneVote {
     }
 }
 
-/// Puts servers and the vote as the tables want them.
+/// Makes the servers and the vote that the tables assume.
 pub(crate) fn prepare(server: &Server) -> OneVote {
     let control = server.control_client();
     control.add_server(28, "demo");

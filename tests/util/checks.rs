@@ -1,5 +1,5 @@
-//! The public contract as exchanges with one listener, whatever its kind: each check asks and
-//! compares byte for byte. The tests of the listeners call them.
+//! The public contract as exchanges with one listener of any kind. Each check sends requests and
+//! compares byte for byte. The tests of the listeners call the checks.
 
 use crate::util::answers::{
     BAD_REQUEST, CAN_VOTE, CONTENT_TOO_LARGE, EXPECTATION_FAILED, METHOD_NOT_ALLOWED, NOT_FOUND, NOT_IMPLEMENTED,
@@ -12,14 +12,14 @@ use crate::util::server::Server;
 use crate::util::time::is_imf_fixdate_of_now;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// What the answer says of the connection, and what then happens to it.
+/// The `Connection` field of the answer, and the fate of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum After {
-    /// Nothing said, and it stays open, as HTTP/1.1 has it.
+    /// No field, and the connection stays open, as HTTP/1.1 has it.
     Open,
-    /// `Connection: keep-alive`, for the HTTP/1.0 client that asked, and it stays open.
+    /// `Connection: keep-alive`, for an HTTP/1.0 client that asked for it, and the connection stays open.
     KeptAlive,
-    /// `Connection: close`, and closed.
+    /// `Connection: close`, and the server closes it.
     Closed,
 }
 
@@ -51,12 +51,12 @@ pub(crate) const REQUESTS: &[(&str, &Outcome, After)] = &[
     ),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nUpgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\n\r\n", &CAN_VOTE, Open),
     ("GET http://a/api/vote/28/status/203.0.113.7 HTTP/1.1\r\nHost: a\r\n\r\n", &CAN_VOTE, Open),
-    // A body that no method of ours wants is skipped.
+    // The server skips a body that none of its methods wants.
     ("GET PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nGET /", &CAN_VOTE, Open),
     ("GET PATH HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nGET /\r\n0\r\n\r\n", &CAN_VOTE, Open),
     ("POST PATH HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &METHOD_NOT_ALLOWED, Open),
     ("POST /nothing HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}", &NOT_FOUND, Open),
-    // Errors keep the connection as the request wants it, unless they are of HTTP itself.
+    // Errors leave the connection as the request wants it, unless they are errors of HTTP itself.
     ("GET /nothing HTTP/1.0\r\n\r\n", &NOT_FOUND, Closed),
     ("DELETE PATH HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", &METHOD_NOT_ALLOWED, Closed),
     ("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", &OPTIONS, Open),
@@ -72,22 +72,22 @@ pub(crate) const REQUESTS: &[(&str, &Outcome, After)] = &[
     ("GET PATH HTTP/2.0\r\nHost: a\r\n\r\n", &VERSION_NOT_SUPPORTED, Closed),
 ];
 
-/// Stands for `PATH` in the requests: a pair that may vote.
+/// Replaces `PATH` in the requests: the path of a pair that may vote.
 pub(crate) const PATH: &str = "/api/vote/28/status/203.0.113.7";
 
-/// All that one listener can be asked, whatever its kind.
+/// Every check of one listener of any kind.
 pub(crate) fn whole_contract(endpoint: &Endpoint, vote: &OneVote) {
     every_path_and_method(endpoint, vote);
     every_kind_of_request(endpoint);
     answers_in_one_write(endpoint, vote);
 }
 
-/// What a browser or a client says that it would like. An HTML page pays a reward, so no path of the interface gives one.
+/// Wishes of a browser or a client. An HTML page pays a reward, so no path of the interface gives one.
 const WISHES: &str = "Accept: text/html,application/xhtml+xml;q=0.9\r\nAccept-Encoding: gzip\r\nIf-None-Match: *\r\n\
     Sec-Fetch-Dest: document\r\nUpgrade-Insecure-Requests: 1\r\n";
 
-/// Asks for every path of the tables by every method, and has each answer checked: by its label, with the body that it
-/// should have. Where the connection is to be closed `check` sees to that.
+/// Asks for every path of the tables by every method, and lets `check` judge each answer, with its label and its expected
+/// body. `check` also checks the close of a connection.
 pub(crate) fn each_path_and_method(
     endpoint: &Endpoint,
     vote: &OneVote,
@@ -120,7 +120,7 @@ pub(crate) fn every_path_and_method(endpoint: &Endpoint, vote: &OneVote) {
     });
 }
 
-/// Sends every kind of request, and looks what becomes of the connection.
+/// Sends every kind of request, and checks the answer and the connection.
 pub(crate) fn every_kind_of_request(endpoint: &Endpoint) {
     for (request, outcome, after) in REQUESTS {
         let request = request.replace("PATH", PATH);
@@ -130,24 +130,24 @@ pub(crate) fn every_kind_of_request(endpoint: &Endpoint) {
     }
 }
 
-/// How content is framed, and its two halves.
+/// The fields that frame content, and its two halves.
 pub(crate) type Framed = (&'static str, &'static str, &'static str);
 
-/// Content by its length, which every engine reads.
+/// Content framed by its length, which every engine reads.
 pub(crate) const BY_LENGTH: Framed = ("Content-Length: 4\r\n", "bo", "dy");
 
-/// Content in other ways.
+/// Content framed in other ways.
 pub(crate) const OTHERWISE: [Framed; 3] = [
     ("Content-Length: 4\r\nExpect: 100-continue\r\n", "bo", "dy"),
     ("Transfer-Encoding: chunked\r\n", "2\r\nbo\r\n", "2\r\ndy\r\n0\r\n\r\n"),
     ("Transfer-Encoding: chunked\r\nExpect: 100-continue\r\n", "2\r\nbo\r\n0\r\nX: y\r\n", "\r\n"),
 ];
 
-/// Regression: a request was decided with its head, and its content may come minutes later: a vote that
-/// was cancelled meanwhile was still told, which pays a reward. Everything of it is decided when it is
-/// answered: the vote, the server, the token. `server` has one worker.
+/// Regression: a request was decided with its head, and its content may come minutes later. The answer then
+/// still told of a vote that was cancelled meanwhile, which pays a reward. Vote, server and token must all be
+/// decided when the request is answered. `server` has one worker.
 pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last): Framed) {
-    // A server of its own for each call: the votes of one pair that are cancelled within a second are bounded.
+    // A server of its own for each call, as the cancelled votes of one pair within a second are bounded.
     static SERVER: AtomicU32 = AtomicU32::new(61);
     let id = SERVER.fetch_add(1, Ordering::Relaxed);
     let escaped: String = id.to_string().bytes().map(|digit| format!("%{digit:x}")).collect();
@@ -166,7 +166,7 @@ pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last):
             }
             client
         });
-        // Answers on the same loop: the heads that were sent before have been read by then.
+        // The one worker answers these after it has read the heads that were sent before.
         for _ in 0..10 {
             get(endpoint, &paths[0]);
         }
@@ -191,7 +191,7 @@ pub(crate) fn decided_when_it_is_answered(server: &Server, (lines, first, last):
     meanwhile("removed", &|| control.delete(&format!("/v1/servers/{id}")), [(404, true); 3]);
 }
 
-/// All paths that leave the connection open, in one write.
+/// Asks for all paths that leave the connection open, in one write.
 pub(crate) fn answers_in_one_write(endpoint: &Endpoint, vote: &OneVote) {
     let all: Vec<_> = rows().into_iter().filter(|row| !row.1.closes).collect();
     let mut client = Client::connect(endpoint);
@@ -208,7 +208,7 @@ pub(crate) fn answers_in_one_write(endpoint: &Endpoint, vote: &OneVote) {
     client.expect_open();
 }
 
-/// Reads the answer, checks all of it, and then that the connection is left as it says.
+/// Reads and checks the whole answer, and then checks that the connection is as `after` says.
 pub(crate) fn expect(label: &str, client: &mut Client, outcome: &Outcome, after: After) {
     let response = client.read_response(false);
     expect_response(label, &response, outcome, after);
@@ -218,13 +218,13 @@ pub(crate) fn expect(label: &str, client: &mut Client, outcome: &Outcome, after:
     }
 }
 
-/// The same of a response that was read.
+/// The same check of a response that was read before.
 pub(crate) fn expect_response(label: &str, response: &Response, outcome: &Outcome, after: After) {
     expect_bytes(label, response, outcome, outcome.body, after);
 }
 
-/// Compares the whole answer, byte for byte but for the date, which must be now. The body comes first: where the text is
-/// another one, the head differs in a length that tells nothing.
+/// Compares the whole answer byte for byte, except for the date, which must be now. The body comes first: a wrong body
+/// would else show only as a wrong length in the head.
 fn expect_bytes(label: &str, response: &Response, outcome: &Outcome, body: &str, after: After) {
     assert_eq!(response.text(), body, "{label}");
     let date = response.header("Date").unwrap_or_default();
@@ -232,7 +232,7 @@ fn expect_bytes(label: &str, response: &Response, outcome: &Outcome, body: &str,
     assert_eq!(response.raw_head, head(outcome, date, after), "{label}");
 }
 
-/// The head of this answer, with this date.
+/// The expected head of this answer, with this date.
 pub(crate) fn head(outcome: &Outcome, date: &str, after: After) -> String {
     let (content_type, content_length) = if outcome.status.starts_with("204") {
         ("", String::new())

@@ -1,4 +1,4 @@
-//! A raw HTTP client: it sends the bytes it is given and reads responses within a deadline.
+//! A raw HTTP client, which sends the bytes it is given and reads responses within a deadline.
 
 use crate::util::DEADLINE;
 use crate::util::endpoint::Endpoint;
@@ -30,7 +30,7 @@ impl Client {
         Self::try_connect(&endpoint).unwrap_or_else(|error| panic!("no connection to {endpoint}: {error}"))
     }
 
-    /// Connects, or says why not.
+    /// Connects, or gives the reason of the failure.
     pub(crate) fn try_connect(endpoint: impl Into<Endpoint>) -> io::Result<Client> {
         endpoint.into().connect().map(Client::over)
     }
@@ -40,12 +40,12 @@ impl Client {
         Client { socket: socket.into(), buffer: Vec::new(), deadline: DEADLINE }
     }
 
-    /// The socket itself, for what this type does not offer.
+    /// The socket itself, for calls that this type does not offer.
     pub(crate) fn socket(&self) -> &Socket {
         &self.socket
     }
 
-    /// Whether the server has closed the connection, or sent something unasked, as far as is known here.
+    /// Whether the server is known to have closed the connection, or to have sent something unasked.
     pub(crate) fn has_ended(&self) -> bool {
         recv(&self.socket, &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) != Err(rustix::io::Errno::AGAIN)
     }
@@ -55,7 +55,7 @@ impl Client {
         self.try_send(bytes).unwrap_or_else(|error| panic!("the server took no more bytes: {error}"));
     }
 
-    /// Sends all of `bytes`, or says why not.
+    /// Sends all of `bytes`, or gives the reason of the failure.
     pub(crate) fn try_send(&mut self, bytes: impl AsRef<[u8]>) -> io::Result<()> {
         self.socket.write_all(bytes.as_ref())
     }
@@ -65,8 +65,8 @@ impl Client {
         self.socket.shutdown(Shutdown::Write).unwrap_or_else(|error| panic!("no half-close: {error}"));
     }
 
-    /// Reads one response, an interim one (1xx) included. `head_only` says that it answers HEAD,
-    /// so that no body follows whatever `Content-Length` says. Panics on anything else.
+    /// Reads one response, an interim one (1xx) included. `head_only` marks an answer to HEAD, which
+    /// has no body whatever `Content-Length` says. Panics on anything else.
     pub(crate) fn read_response(&mut self, head_only: bool) -> Response {
         self.try_read_response(head_only).unwrap_or_else(|error| {
             let buffer = String::from_utf8_lossy(&self.buffer);
@@ -90,7 +90,7 @@ impl Client {
         Ok(response)
     }
 
-    /// Reads all that comes until the server closes, as bytes. A reset counts as an error.
+    /// Reads all bytes until the server closes. A reset counts as an error.
     pub(crate) fn try_read_to_end(&mut self) -> io::Result<Vec<u8>> {
         let until = Instant::now() + self.deadline;
         loop {
@@ -112,8 +112,8 @@ impl Client {
         assert!(rest.is_empty(), "bytes before the close: {rest:?}");
     }
 
-    /// Requires that the connection still answers, by asking for a path that each listener
-    /// answers by itself: an absence of a close could only be waited for.
+    /// Requires that the connection still answers. A test could only wait for the absence of a close, so this
+    /// asks for a path that each listener answers by itself.
     pub(crate) fn expect_open(&mut self) {
         self.send("GET /healthz HTTP/1.1\r\nHost: probe\r\n\r\n");
         let response = self.read_response(false);
@@ -165,7 +165,7 @@ fn half(error: &io::Error) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, format!("half an answer: {error}"))
 }
 
-/// A client that keeps its connection for as long as the server does, and takes a new one for the next request.
+/// A client that keeps its connection for as long as the server does, and then takes a new one for the next request.
 #[derive(Debug)]
 pub(crate) struct Kept {
     endpoint: Endpoint,
@@ -177,8 +177,8 @@ impl Kept {
         Kept { endpoint: endpoint.into(), client: None }
     }
 
-    /// Whether the next request takes a new connection. As any client that keeps connections, it does not ask on one that
-    /// was closed.
+    /// Whether the next request takes a new connection. Like any client that keeps connections, this one does not use a closed
+    /// one.
     pub(crate) fn is_new(&self) -> bool {
         self.client.as_ref().is_none_or(Client::has_ended)
     }

@@ -7,7 +7,7 @@ use crate::util::server::Server;
 use crate::util::wait_until;
 use std::net::IpAddr;
 
-/// Where the control listener is, and the key to it. Each request takes a connection of its own.
+/// The control listener's endpoint and key. Each request takes a connection of its own.
 #[derive(Clone, Debug)]
 pub(crate) struct Control {
     endpoint: Endpoint,
@@ -20,7 +20,7 @@ impl Control {
         Control { endpoint: endpoint.into(), key: key.to_owned() }
     }
 
-    /// The bytes of a request with the key; a body goes with a `Content-Length`.
+    /// The bytes of a request with the key. A body gets a `Content-Length`.
     pub(crate) fn request_bytes(&self, method: &str, path: &str, body: Option<&str>) -> String {
         let key = &self.key;
         let head = format!("{method} {path} HTTP/1.1\r\nHost: control\r\nAuthorization: Bearer {key}\r\n");
@@ -99,7 +99,7 @@ impl Server {
         Control::new(self.control_endpoint(), Server::KEY)
     }
 
-    /// A sample of `/metrics`, its labels in the name as printed; `None` where it is not there.
+    /// A sample of `/metrics`, `None` where the page lacks it. The name includes the labels as printed.
     pub(crate) fn sample(&self, name: &str) -> Option<f64> {
         let page = get(self.control_endpoint(), "/metrics");
         let value = page.text().lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))?;
@@ -112,7 +112,7 @@ impl Server {
         wait_until(&format!("{name} {value}"), || self.metric(name) == value);
     }
 
-    /// A sample that is there, and is a whole number.
+    /// A sample that must be there and be a whole number.
     #[track_caller]
     pub(crate) fn metric(&self, name: &str) -> u64 {
         let value = self.sample(name).unwrap_or_else(|| panic!("no {name}"));

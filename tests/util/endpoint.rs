@@ -1,4 +1,4 @@
-//! Where a listener is, and a connection to it. Knows sockets, not what goes over them.
+//! The address of a listener, and a connection to it. Knows sockets, not the bytes on them.
 
 use crate::util::DEADLINE;
 use socket2::{Domain, Socket, Type};
@@ -17,7 +17,7 @@ pub(crate) enum Endpoint {
 }
 
 impl Endpoint {
-    /// What stands between `listening on ` and the kind, if it is one.
+    /// Parses the text between `listening on ` and the kind.
     pub(crate) fn parse(text: &str) -> Option<Endpoint> {
         match text.strip_prefix("unix:") {
             Some(path) => Some(Endpoint::Unix(path.into())),
@@ -25,7 +25,7 @@ impl Endpoint {
         }
     }
 
-    /// The address, where it is one of the internet. Panics where it is none.
+    /// The internet address. Panics on a Unix socket.
     pub(crate) fn addr(&self) -> SocketAddr {
         match self {
             Endpoint::Tcp(addr) => *addr,
@@ -70,21 +70,21 @@ impl From<&Endpoint> for Endpoint {
     }
 }
 
-/// Connects with so little room for what comes that answers wait on the other side: in the server itself where segments
-/// are small too.
+/// Connects with a receive buffer so small that answers wait on the server's side: in the server itself where segments are
+/// small too.
 pub(crate) fn connect_narrow(addr: SocketAddr, segment_bytes: Option<u32>) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
     socket.set_recv_buffer_size(4 * 1024)?;
     if let Some(bytes) = segment_bytes {
-        // The kernel's buffer there follows the size of a segment, which is 64 KB on this machine's own network.
+        // The kernel's buffer on that side follows the size of a segment, which is 64 KB on the loopback network.
         socket.set_mss(bytes)?;
     }
     socket.connect_timeout(&addr.into(), DEADLINE)?;
     Ok(socket)
 }
 
-/// A port that nobody listens on and that no other test of this process was given. It is below those that the kernel gives
-/// to connections: no other program gets it first, and a program that was killed gets its own again.
+/// A port without a listener that no other test of this process has. It is below the ports that the kernel gives to
+/// connections. So no other program gets it first, and a program that was killed gets its own again.
 pub(crate) fn free_port() -> SocketAddr {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let next = || {

@@ -1,5 +1,5 @@
-//! What the system says of a process: memory, descriptors; and the server that
-//! the tests of this module start. Must not know what is done to it.
+//! The system's figures of a process, memory and descriptors, and the server that tests
+//! measure. Must not know what the tests do to it.
 
 use crate::util::server::Server;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -7,8 +7,8 @@ use std::fmt::Arguments;
 use std::fs::read_to_string;
 use std::io::Write;
 
-/// A server in memory with the one server that the tests ask for, on one worker: what one
-/// connection does to the others shows best there.
+/// A service in memory with the one server that the tests ask for, on one worker: there the
+/// effect of one connection on the others shows best.
 pub(crate) fn one_worker(args: &[&str]) -> Server {
     let all: Vec<&str> = ["--workers", "1"].iter().chain(args).copied().collect();
     let server = Server::in_memory(&all);
@@ -21,7 +21,7 @@ pub(crate) fn resident_kib(pid: u32) -> u64 {
     memory_kib(pid, "VmRSS:")
 }
 
-/// The most that it ever was.
+/// The peak of resident memory in KiB.
 pub(crate) fn peak_kib(pid: u32) -> u64 {
     memory_kib(pid, "VmHWM:")
 }
@@ -33,8 +33,8 @@ fn memory_kib(pid: u32, name: &str) -> u64 {
     number.parse().expect("it is a number")
 }
 
-/// Raises this process's soft descriptor limit to the hard one and gives how many connections it
-/// may open beside other tests, at most `wanted`.
+/// Raises this process's soft descriptor limit to the hard one. Gives the number of connections
+/// that it may open beside other tests, at most `wanted`.
 pub(crate) fn connections_affordable(wanted: usize) -> usize {
     let limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, maximum: limit.maximum };
@@ -43,7 +43,7 @@ pub(crate) fn connections_affordable(wanted: usize) -> usize {
     wanted.min(usize::try_from(most).unwrap_or(wanted))
 }
 
-/// Says what was measured, past the test harness that keeps what a passing test prints.
+/// Prints figures past the test harness, which hides the output of a passing test.
 pub(crate) fn report(figures: Arguments) {
     writeln!(std::io::stderr(), "{figures}").expect("standard error can be written to");
 }

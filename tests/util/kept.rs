@@ -1,4 +1,4 @@
-//! Every later build reads what 1.0.0 wrote: `tests/kept/1.0.0` has a store's file and a dump of the keys in Redis,
+//! Every later build reads the files of 1.0.0: `tests/kept/1.0.0` has a store's file and a dump of the keys in Redis,
 //! both made at [`MOMENT_S`] by [`furnish`]. A version that writes another format adds a folder:
 //! `VOTE_STATUS_TEST_KEEP=1 cargo test --features redis --test integration -- of_every_version` makes it.
 
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// 2026-11-22T12:00:00Z, in Unix seconds.
 pub(crate) const MOMENT_S: i64 = 1_795_348_800;
-/// The kept files are read at a clock so far behind that moment, in seconds.
+/// The tests read the kept files with a clock this many seconds after that moment.
 pub(crate) const LATER_S: i64 = 600;
 
-/// Servers and votes of every kind: both families, cancelled, cast again, ended meanwhile, of a server that was
-/// removed, and of one that was removed and listed again.
+/// Makes servers and votes of every kind: of both families, cancelled, cast again, ended by [`LATER_S`], of a removed
+/// server, and of one that was removed and listed again.
 pub(crate) fn furnish(control: &Control) {
     let cast = |server, ip, ago_s| assert_eq!(control.cast_at(server, ip, MOMENT_S - ago_s).status, 201, "{ip}");
     let delete = |path: &str| assert_eq!(control.delete(path).status, 200, "{path}");
@@ -35,12 +35,12 @@ pub(crate) fn furnish(control: &Control) {
     cast(4, "203.0.113.7", 20);
     delete("/v1/servers/4");
     control.add_server(4, "token-4-again");
-    // Redis gives no second up to that of the removal.
+    // With Redis, no vote may have a second up to that of the removal.
     cast(4, "203.0.113.8", -4);
 }
 
-/// What [`furnish`] leaves, [`LATER_S`] later, on both listeners. `uncertain` is exported besides: a service that was
-/// stopped that long does not know yet whether its clock is right.
+/// Requires that both listeners show the state of [`furnish`], [`LATER_S`] later. The export also has `uncertain`: a service
+/// that was stopped that long does not know yet whether its clock is right.
 pub(crate) fn expect_all(server: &Server, what: &str, uncertain: &[&'static str]) {
     let mut lines = server.control_client().exported();
     lines.sort_unstable();
@@ -74,12 +74,12 @@ pub(crate) fn expect_all(server: &Server, what: &str, uncertain: &[&'static str]
         assert_eq!(shown, (status, Some(next.is_none()), next), "{what}: {path}");
     }
     let (control, voter) = (server.control_client(), [203, 0, 113, 7]);
-    // A store that was away for a while takes votes once the nodes have given back what it may have lost.
+    // A store that was away takes votes once the nodes have given back the votes that it may have lost.
     wait_until("votes are taken", || control.cast(2, voter).status == 201);
     assert_eq!(control.cast(1, voter).status, 409, "{what}");
 }
 
-/// The kept folders, the one of this version made anew by `make` where the environment asks for it.
+/// The kept folders. Where the environment asks for it, `make` first makes the one of this version anew.
 pub(crate) fn kept(make: impl FnOnce(&Path)) -> Vec<PathBuf> {
     let all = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/kept");
     if std::env::var_os("VOTE_STATUS_TEST_KEEP").is_some() {

@@ -1,5 +1,5 @@
-//! What the callers of a service know of their votes, and whether a running service says the
-//! same on both listeners. Knows the wire, not the library.
+//! The callers' knowledge of their votes, and a check that a running service shows the same on
+//! both listeners. Knows the wire, not the library.
 
 use crate::util::client::Client;
 use crate::util::control::Control;
@@ -13,7 +13,7 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// The server that all votes of these tests are for, unless they say another.
+/// The server of all votes in these tests, unless they name another.
 pub(crate) const SERVER: u32 = 28;
 /// The usual cooldown.
 pub(crate) const COOLDOWN_S: i64 = 5_400;
@@ -29,14 +29,14 @@ pub(crate) fn serve(folder: &Path, more: &[&str]) -> Server {
         .unwrap_or_else(|ended| panic!("the server did not start: {:?}, stderr:\n{}", ended.status, ended.stderr))
 }
 
-/// Starts the service on a data directory, or gives what its early end left.
+/// Starts the service on a data directory, or gives the output of its early end.
 pub(crate) fn try_serve(folder: &Path, more: &[&str]) -> Result<Server, Ended> {
     let mut command = Server::on(folder);
     command.args(more);
     Server::try_spawn(command)
 }
 
-/// The service on a data directory with [`SERVER`] listed, and as many votes, all of which were taken.
+/// Starts the service on a data directory, lists [`SERVER`], and records `votes` votes.
 pub(crate) fn voted(folder: &Path, votes: u32) -> (Server, Ledger) {
     let (server, mut ledger) = (serve(folder, &[]), Ledger::default());
     server.control_client().add_server(SERVER, "demo");
@@ -44,7 +44,7 @@ pub(crate) fn voted(folder: &Path, votes: u32) -> (Server, Ledger) {
     (server, ledger)
 }
 
-/// The `number`th of many addresses: of IPv4 where it is even, and else the first one of an IPv6 network.
+/// The `number`th of many addresses: an IPv4 for an even number, and else the first address of an IPv6 network.
 pub(crate) fn address(number: u32) -> IpAddr {
     if number.is_multiple_of(2) {
         Ipv4Addr::from(0x0a00_0000 + number).into()
@@ -62,11 +62,11 @@ pub(crate) fn cast_bytes(control: &Control, (server, ip): Pair, voted_at: i64) -
 /// Votes with their instants, in Unix seconds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {
-    /// Answered 201.
+    /// Votes answered 201.
     pub(crate) recorded: BTreeMap<Pair, i64>,
-    /// Sent, and not answered: they may be there or not.
+    /// Votes without an answer, or in doubt: they may be there or not.
     pub(crate) unanswered: BTreeMap<Pair, i64>,
-    /// Answered as not recorded, cancelled, or gone: they must not be there.
+    /// Votes answered as not recorded, cancelled, or gone: they must not be there.
     pub(crate) refused: Vec<Pair>,
 }
 
@@ -85,7 +85,7 @@ impl Ledger {
         numbers.for_each(|number| self.cast(&server.control_client(), (SERVER, address(number)), now_unix()));
     }
 
-    /// Casts a vote for an address of its own, now, and notes what came of it; whether it was recorded.
+    /// Casts a vote for an address of its own, now, and notes the outcome. Gives whether the vote was recorded.
     pub(crate) fn try_cast(&mut self, server: &Server, number: u32) -> bool {
         let (pair, voted_at) = ((SERVER, address(number)), now_unix());
         let response = server.control_client().cast_at(pair.0, &pair.1.to_string(), voted_at);
@@ -100,7 +100,7 @@ impl Ledger {
         response.status == 201
     }
 
-    /// Casts until a vote is taken, which must be by then; gives the number after it.
+    /// Casts until a vote is taken, which must happen `within` this time. Gives the number after that vote's.
     #[track_caller]
     pub(crate) fn cast_until_taken(&mut self, server: &Server, mut number: u32, within: Duration) -> u32 {
         let until = Instant::now() + within;
@@ -112,9 +112,9 @@ impl Ledger {
         number + 1
     }
 
-    /// Requires that the service says the same of every vote: export and public listener agree,
-    /// each recorded vote is there with the same instants, each refused one is not, and there is
-    /// no vote that nobody sent.
+    /// Requires that the service shows the same votes. Export and public listener agree, each
+    /// recorded vote is there with its instants, no refused one is, and the service has no vote
+    /// that was never sent.
     pub(crate) fn expect(&self, server: &Server, what: &str) {
         let exported = exported_votes(&server.control_client());
         for (pair, voted_at) in &self.recorded {
@@ -128,7 +128,7 @@ impl Ledger {
         self.expect_public(server, &exported, what);
     }
 
-    /// Kills the service, and requires that the next process on the data directory says the same.
+    /// Kills the service, and requires that the next process on the data directory shows the same votes.
     pub(crate) fn expect_after_kill(&self, server: Server, folder: &Path, what: &str) {
         drop(server);
         self.expect(&serve(folder, &[]), &format!("{what}, after a kill and a restart"));
@@ -161,7 +161,7 @@ pub(crate) fn exported_votes(control: &Control) -> BTreeMap<Pair, String> {
     votes
 }
 
-/// What the public listener says of each pair: `next_vote_at`, or `None` for who may vote.
+/// The public listener's `next_vote_at` of each pair, or `None` for a pair that may vote.
 pub(crate) fn next_votes(server: &Server, pairs: &[Pair]) -> Vec<Option<String>> {
     let mut client = Client::connect(server.public());
     let mut found = Vec::new();

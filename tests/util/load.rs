@@ -1,20 +1,20 @@
-//! Callers that go on until they are told to stop, and what they know together. It does not know what they do.
+//! Callers that go on until they are told to stop, and their shared notes. Does not know what the callers do.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{JoinHandle, spawn};
 
-/// What a caller does again and again. All callers write down what they know in one place.
+/// The work that a caller repeats. All callers share one place for their notes.
 pub(crate) type Caller<Tally> = Box<dyn FnMut(&Notes<Tally>) + Send>;
 
-/// Callers at work. Where a test fails they stop with it.
+/// Callers at work. They stop with a test that fails.
 #[derive(Debug)]
 pub(crate) struct Load<Tally> {
     notes: Arc<Notes<Tally>>,
     callers: Vec<JoinHandle<()>>,
 }
 
-/// What all callers know.
+/// The notes of all callers.
 #[derive(Debug, Default)]
 pub(crate) struct Notes<Tally> {
     is_over: AtomicBool,
@@ -22,7 +22,7 @@ pub(crate) struct Notes<Tally> {
 }
 
 impl<Tally> Notes<Tally> {
-    /// What is known, to read or to add to.
+    /// Locks the notes, to read or to add.
     pub(crate) fn open(&self) -> MutexGuard<'_, Tally> {
         self.tally.lock().expect("a caller failed")
     }
@@ -44,12 +44,12 @@ impl<Tally: Clone + Default + Send + 'static> Load<Tally> {
         Load { notes, callers }
     }
 
-    /// What is known by now.
+    /// The notes so far.
     pub(crate) fn known(&self) -> MutexGuard<'_, Tally> {
         self.notes.open()
     }
 
-    /// Lets the callers finish what they are at.
+    /// Lets the callers finish their current work, and gives the notes.
     pub(crate) fn stop(mut self) -> Tally {
         self.notes.is_over.store(true, Ordering::Relaxed);
         for caller in self.callers.drain(..) {

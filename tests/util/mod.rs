@@ -1,5 +1,5 @@
-//! What every integration test needs: a real server on ports of its own, a raw client with
-//! deadlines, and a wall clock to compare with. It knows the wire and the command line only; it
+//! Tools of every integration test: a real server on ports of its own, a raw client with
+//! deadlines, and a wall clock to compare with. They know only the wire and the command line, and
 //! must not use the library under test, or both could be wrong together.
 
 pub(crate) mod answers;
@@ -25,23 +25,23 @@ pub(crate) mod watch;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How far the server's clock may be from the one that the tests read, in milliseconds: it reads
-/// its own once a turn, and follows the system's when that has gone this far.
+/// The largest distance of the server's clock from the tests', in milliseconds. The server reads
+/// its clock once a turn, and follows the system's when that has gone this far.
 pub(crate) const CLOCK_SLACK_MS: i64 = 50;
 
-/// The longest wait for anything that should happen at once. Generous, since a loaded machine is
-/// slow, and never reached by a test that passes.
+/// The longest wait for anything that should happen at once. It is generous, as a loaded machine
+/// is slow, and no passing test reaches it.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-/// Between two looks at what gives no signal of its own.
+/// The pause between two looks at something that gives no signal of its own.
 const POLL: Duration = Duration::from_millis(2);
 
-/// Waits until it is so.
+/// Waits until the condition holds.
 #[track_caller]
 pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
     wait_within(DEADLINE, what, is_so);
 }
 
-/// The same, of what takes longer for a reason.
+/// The same with a longer deadline.
 #[track_caller]
 pub(crate) fn wait_within(deadline: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + deadline;

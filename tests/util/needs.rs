@@ -1,6 +1,6 @@
-//! What a test needs of the machine, and how much of a test the environment asks for:
-//! `VOTE_STATUS_TEST_ALL=1` makes a failure of every test that cannot run here, `VOTE_STATUS_TEST_ROUNDS=N`
-//! has the counting tests try N times as often, `VOTE_STATUS_TEST_LONG=1` runs long ones at full length.
+//! A test's needs of the machine, and the amount of testing that the environment asks for.
+//! `VOTE_STATUS_TEST_ALL=1` makes a failure of every test that cannot run here. With `VOTE_STATUS_TEST_ROUNDS=N`
+//! the counting tests try N times as often. `VOTE_STATUS_TEST_LONG=1` runs long tests at full length.
 
 use std::env::{var, var_os};
 use std::ffi::OsStr;
@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
-/// Whether the programs that a test needs are installed; `left_out` where not.
+/// Whether the programs that a test needs are installed. Calls `left_out` where not.
 pub(crate) fn has(programs: &[&str]) -> bool {
     let missing: Vec<&str> = programs.iter().copied().filter(|program| !is_installed(program)).collect();
     if !missing.is_empty() {
@@ -19,11 +19,11 @@ pub(crate) fn has(programs: &[&str]) -> bool {
     missing.is_empty()
 }
 
-/// Says that the test of this thread cannot run here, and why.
+/// Prints that the test of this thread cannot run here, and why.
 pub(crate) fn left_out(why: &str) {
     assert!(var_os("VOTE_STATUS_TEST_ALL").is_none(), "left out, though all tests were asked for: {why}");
     let test = std::thread::current().name().unwrap_or_default().to_owned();
-    // Not by a macro: the test harness keeps what those print, and shows it for failed tests only.
+    // Not by a macro: the test harness catches their output, and shows it for failed tests only.
     stderr().write_all(format!("left out: {test}: {why}\n").as_bytes()).expect("standard error takes a line");
     static SUMMARY: OnceLock<Mutex<ChildStdin>> = OnceLock::new();
     let mut summary = SUMMARY.get_or_init(|| Mutex::new(summary_at_the_end())).lock().expect("no test panics with it");
@@ -50,7 +50,7 @@ fn is_installed(program: &str) -> bool {
     folders.split(':').any(|folder| Path::new(folder).join(program).exists())
 }
 
-/// Where Debian's `faketime` puts the library that gives a process another clock; `left_out` where it is not.
+/// The library of Debian's `faketime`, which gives a process another clock. Calls `left_out` where it is not installed.
 pub(crate) fn faketime_library() -> Option<PathBuf> {
     let folders = fs::read_dir("/usr/lib").into_iter().flatten();
     let mut paths = folders.filter_map(|folder| Some(folder.ok()?.path().join("faketime/libfaketime.so.1")));
@@ -61,13 +61,13 @@ pub(crate) fn faketime_library() -> Option<PathBuf> {
     found
 }
 
-/// Gives `command` the wall clock that this variable of faketime says. The monotonic one stays.
+/// Gives `command` the wall clock that this variable of faketime sets. The monotonic clock stays.
 pub(crate) fn fake_clock(command: &mut Command, library: &Path, variable: &str, value: impl AsRef<OsStr>) {
     command.env("LD_PRELOAD", library).env(variable, value);
     command.env("FAKETIME_DONT_FAKE_MONOTONIC", "1").env("DONT_FAKE_MONOTONIC", "1");
 }
 
-/// Makes a library of these lines of C, to be loaded before the system's.
+/// Builds a library from these lines of C, to be loaded before the system's.
 pub(crate) fn shim(folder: &Path, lines: &str) -> PathBuf {
     let (source, library) = (folder.join("shim.c"), folder.join("shim.so"));
     fs::write(&source, lines).expect("the folder takes a file");
@@ -77,7 +77,7 @@ pub(crate) fn shim(folder: &Path, lines: &str) -> PathBuf {
     library
 }
 
-/// So many rounds, or as many times more as the environment asks for.
+/// The usual number of rounds, times the factor in the environment.
 pub(crate) fn rounds(usual: usize) -> usize {
     usual * var("VOTE_STATUS_TEST_ROUNDS").map_or(1, |factor| factor.parse().expect("a number"))
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A path as a command line has it.
+/// A path as text, for a command line.
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("a temporary path is UTF-8")
 }
@@ -14,7 +14,7 @@ pub(crate) fn read_text(path: impl AsRef<Path>) -> String {
     fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// Every file with this extension below a folder, in order, without what is built or installed there.
+/// Every file with this extension below a folder, in order. Built and installed files are left out.
 pub(crate) fn files_below(folder: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut entries: Vec<PathBuf> = entries.map(|entry| entry.expect("the folder can be read").path()).collect();

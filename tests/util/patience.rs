@@ -1,18 +1,18 @@
-//! What a caller waits for at most, judged fairly where the machine is busy.
+//! The longest wait of a caller, judged fairly on a busy machine.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
-/// What the least patient caller waits for.
+/// The longest wait of the least patient caller.
 pub(crate) const CALLER_PATIENCE: Duration = Duration::from_secs(5);
-/// How long the thread sleeps that sees how late it is woken.
+/// How long the thread that measures late wake-ups sleeps.
 const TICK: Duration = Duration::from_millis(10);
 
 static LATE_NS: AtomicU64 = AtomicU64::new(0);
 
-/// How late a thread that only sleeps has been woken, all in all, since the first call: so much the machine was
+/// The total delay in waking a thread that only sleeps, since the first call: for this time the machine was
 /// busy with other work.
 fn late() -> Duration {
     static WATCHED: Once = Once::new();
@@ -29,8 +29,8 @@ fn late() -> Duration {
     Duration::from_nanos(LATE_NS.load(Ordering::Relaxed))
 }
 
-/// The answer, which comes within a caller's patience. Time for which the machine kept every thread waiting is not
-/// counted: it is neither the service's nor a proxy's.
+/// Requires that the answer comes within a caller's patience. Time for which the machine kept every thread waiting does
+/// not count, as neither the service nor a proxy spent it.
 #[track_caller]
 pub(crate) fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
     let (late_before, from) = (late(), Instant::now());

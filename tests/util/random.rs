@@ -1,4 +1,4 @@
-//! A small seeded generator (splitmix64), so that a failing run can be had again.
+//! A small seeded generator (splitmix64), so that a failing run can be repeated.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -12,8 +12,8 @@ pub(crate) struct Random {
 }
 
 impl Random {
-    /// Seeds from `TEST_SEED`, or else from the clock, and prints the seed: the test harness
-    /// shows it with a failure.
+    /// Seeds from `TEST_SEED`, or else from the clock. Prints the seed, which the test harness
+    /// shows with a failure.
     pub(crate) fn from_environment() -> Random {
         let seed = match std::env::var(SEED) {
             Ok(seed) => seed.parse().expect("TEST_SEED is a number"),

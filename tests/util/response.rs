@@ -1,4 +1,4 @@
-//! One response as it came over the wire. Knows the form of HTTP responses, not what ours say.
+//! One response as it came over the wire. Knows the form of HTTP responses, not the meaning of ours.
 
 use flate2::read::GzDecoder;
 use serde_json::Value;
@@ -18,10 +18,10 @@ pub(crate) struct Response {
     pub(crate) raw_head: String,
 }
 
-/// Of a longer body only so much is shown: a page would bury the rest.
+/// The most bytes of a body that are shown: a page would bury the rest.
 const SHOWN_BYTES_MAX: usize = 2_000;
 
-/// The bytes as text: what a reader of a failed test wants to see.
+/// Shows the bytes as text, for the reader of a failed test.
 impl Debug for Response {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let shown = &self.body[..self.body.len().min(SHOWN_BYTES_MAX)];
@@ -30,7 +30,7 @@ impl Debug for Response {
 }
 
 impl Response {
-    /// The value of the header `name` (any case), if it is there. Panics when it is there twice.
+    /// The value of the field `name` (any case), if the response has it. Panics when the field is there twice.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         let mut found = self.headers.iter().filter(|(sent, _)| sent.eq_ignore_ascii_case(name));
         let first = found.next().map(|(_, value)| value.as_str());
@@ -43,7 +43,7 @@ impl Response {
         std::str::from_utf8(&self.body).expect("the body is UTF-8")
     }
 
-    /// The body without its coding, if it says that it has one. Panics when it is not whole.
+    /// The body without its `Content-Encoding`, if any. Panics when the coded body is not whole.
     pub(crate) fn content(&self) -> Vec<u8> {
         let Some(coding) = self.header("Content-Encoding") else { return self.body.clone() };
         assert_eq!(coding, "gzip", "{self:?}");
@@ -57,25 +57,25 @@ impl Response {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("the body is no JSON ({error}): {self:?}"))
     }
 
-    /// Whether the server says that it closes the connection after this response.
+    /// Whether the response announces the close of the connection.
     pub(crate) fn says_close(&self) -> bool {
         self.header("Connection") == Some("close")
     }
 }
 
-/// How the end of a body is found.
+/// How a body ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
     /// This many bytes.
     Length(usize),
     /// Chunks.
     Chunked,
-    /// All that comes until the connection ends.
+    /// All bytes until the connection ends.
     UntilClose,
 }
 
-/// Splits a head from the front of `bytes`: the response without its body, how many bytes the
-/// head takes, and how the body is framed. `None` while the head is not whole.
+/// Splits a head from the front of `bytes`. Gives the response without its body, the length of the
+/// head, and the framing of the body. `None` while the head is not whole.
 pub(crate) fn parse_head(bytes: &[u8]) -> Option<(Response, usize, Framing)> {
     let length = bytes.windows(4).position(|four| four == b"\r\n\r\n")? + 4;
     let raw_head = std::str::from_utf8(&bytes[..length]).expect("the head is UTF-8").to_owned();
@@ -96,7 +96,7 @@ pub(crate) fn parse_head(bytes: &[u8]) -> Option<(Response, usize, Framing)> {
 
 fn parse_status_line(line: &str) -> u16 {
     let rest = line.strip_prefix("HTTP/1.1 ").unwrap_or_else(|| panic!("a status line of another kind: {line:?}"));
-    // The reason may be empty, and is where a proxy knows none; ours are compared by the tests of the contract.
+    // A proxy that knows no reason leaves it empty. The tests of the contract compare our reasons.
     let (code, _) = rest.split_once(' ').unwrap_or_else(|| panic!("a status line without a reason: {line:?}"));
     assert_eq!(code.len(), 3, "{line:?}");
     code.parse().expect("three digits")
@@ -119,8 +119,8 @@ fn framing(response: &Response) -> Framing {
     }
 }
 
-/// Decodes a chunked body from the front of `bytes`: the content and how many bytes it took.
-/// `None` while it is not whole. Trailer fields are dropped.
+/// Decodes a chunked body from the front of `bytes`: the content, and how many bytes it took.
+/// `None` while the body is not whole. Trailer fields are dropped.
 pub(crate) fn decode_chunked(bytes: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut content = Vec::new();
     let mut at = 0;

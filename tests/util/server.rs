@@ -1,5 +1,5 @@
 //! The real binary as a child process on ports of its own. Knows the command line and the start
-//! lines; ends and reaps what it started, and shows the server's last words when a test fails.
+//! lines. Ends and reaps its processes, and shows a server's last lines when a test fails.
 
 use crate::util::endpoint::Endpoint;
 use crate::util::{DEADLINE, wait_until};
@@ -24,7 +24,7 @@ pub(crate) struct Server {
     public: Vec<Endpoint>,
     control: Endpoint,
     captured: Captured,
-    /// What it stands on, and goes after it.
+    /// The resources that the server runs on, dropped after it.
     #[cfg(feature = "redis")]
     pub(crate) ground: Option<Box<dyn std::any::Any + Send + Sync>>,
 }
@@ -33,8 +33,8 @@ impl Server {
     /// The control key that `command` puts into the environment.
     pub(crate) const KEY: &'static str = "the-control-key-of-the-tests";
 
-    /// Starts the server in memory, with `args` added, and waits until both listeners answer. Where
-    /// the environment asks for it, on a Redis of its own instead.
+    /// Starts the server in memory with `args`, and waits until both listeners answer. Where the
+    /// environment asks for it, the server runs on a Redis of its own instead.
     pub(crate) fn in_memory(args: &[&str]) -> Server {
         #[cfg(feature = "redis")]
         if Self::is_on_redis() {
@@ -54,15 +54,15 @@ impl Server {
         Self::spawn(Self::serve(args))
     }
 
-    /// `serve` with one public and the control listener on free ports of 127.0.0.1 and `args` added.
+    /// The command `serve` with `args`, one public and the control listener on free ports of 127.0.0.1.
     pub(crate) fn serve(args: &[&str]) -> Command {
         let mut command = Self::command();
         command.args(["serve", "--listen", "127.0.0.1:0", "--control", "127.0.0.1:0"]).args(args);
         command
     }
 
-    /// Starts `vote-status serve` in memory with these arguments, `--listen` and `--control` among
-    /// them, and waits until the listeners answer.
+    /// Starts `vote-status serve` in memory with these arguments, which include `--listen` and
+    /// `--control`, and waits until the listeners answer.
     pub(crate) fn listening(args: &[&str]) -> Server {
         Self::spawn(Self::serve_in_memory(args))
     }
@@ -74,8 +74,8 @@ impl Server {
         command
     }
 
-    /// The binary with no arguments yet, without any `VOTE_STATUS_…` of the environment outside
-    /// but the control key.
+    /// The binary without arguments. Of the `VOTE_STATUS_…` variables its environment has only the
+    /// control key.
     pub(crate) fn command() -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_vote-status"));
         for (name, _) in std::env::vars_os() {
@@ -94,7 +94,7 @@ impl Server {
         command
     }
 
-    /// `command` as the last words of another program: `sh -c 'exec "$0" "$@"'`, `strace …`.
+    /// `command` as the last arguments of another program: `sh -c 'exec "$0" "$@"'`, `strace …`.
     pub(crate) fn under(wrapper: &[&str], command: Command) -> Command {
         let mut outer = Command::new(wrapper[0]);
         outer.stdin(Stdio::null()).args(&wrapper[1..]).arg(command.get_program()).args(command.get_args());
@@ -115,7 +115,7 @@ impl Server {
             .unwrap_or_else(|ended| panic!("the server did not start: {:?}, stderr:\n{}", ended.status, ended.stderr))
     }
 
-    /// As `spawn`, but gives back what an early end left behind.
+    /// As `spawn`, but gives the output of a process that ended early.
     pub(crate) fn try_spawn(mut command: Command) -> Result<Server, Ended> {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let publics = command.get_args().filter(|&arg| arg == "--listen").count();
@@ -135,7 +135,7 @@ impl Server {
         })
     }
 
-    /// The first public listener, which is one of the internet.
+    /// The first public listener, which must have an internet address.
     pub(crate) fn public(&self) -> SocketAddr {
         self.public[0].addr()
     }
@@ -145,7 +145,7 @@ impl Server {
         &self.public
     }
 
-    /// The control listener, which is one of the internet.
+    /// The control listener, which must have an internet address.
     pub(crate) fn control(&self) -> SocketAddr {
         self.control.addr()
     }
@@ -166,14 +166,14 @@ impl Server {
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
     }
 
-    /// Sets a limit of the running process; gives the one before.
+    /// Sets a limit of the running process, and gives the one before.
     pub(crate) fn limit(&self, resource: Resource, current: Option<u64>, maximum: Option<u64>) -> Rlimit {
         let limits = Rlimit { current, maximum };
         prlimit(Some(Pid::from_child(&self.child)), resource, limits).expect("a child's limit can be set")
     }
 
-    /// Stops the process, and returns when none of its threads runs any more: the signal alone is
-    /// only on its way, and a thread may read from a socket yet. Goes on with `Signal::CONT`.
+    /// Stops the process, and returns when none of its threads runs any more. The signal alone is
+    /// only on its way, and a thread may still read from a socket. `Signal::CONT` ends the pause.
     pub(crate) fn pause(&self) {
         self.signal(Signal::STOP);
         wait_until("the server stops", || self.is_paused());
@@ -184,7 +184,7 @@ impl Server {
         let threads = read_dir(format!("/proc/{}/task", self.pid())).expect("the process is there");
         threads.into_iter().all(|thread| {
             let stat = read_to_string(thread.expect("a thread's folder").path().join("stat"));
-            // The name before the state may have blanks and brackets of its own. No file: it ended.
+            // The name before the state may have blanks and brackets of its own. Without a file the thread has ended.
             stat.map_or(true, |stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
         })
     }
@@ -198,7 +198,7 @@ impl Server {
         status
     }
 
-    /// Ends it as its operator does; it must end in order. What it has written is there.
+    /// Ends the process as its operator does, and requires that it ends in order. Its output is complete then.
     #[track_caller]
     pub(crate) fn stop(mut self) -> Server {
         self.signal(Signal::TERM);
@@ -212,18 +212,18 @@ impl Server {
         self.child.try_wait().expect("the child can be waited for").is_none()
     }
 
-    /// What the server has written to standard error so far.
+    /// The server's standard error so far.
     pub(crate) fn stderr(&self) -> String {
         String::from_utf8_lossy(&lock(&self.captured.stderr)).into_owned()
     }
 
-    /// Waits until it has written `text` to standard error so often.
+    /// Waits until the server has written `text` to standard error `count` times.
     #[track_caller]
     pub(crate) fn wait_for_lines(&self, text: &str, count: usize) {
         wait_until(text, || self.stderr().matches(text).count() >= count);
     }
 
-    /// What the server has written to standard output so far, the start lines included.
+    /// The server's standard output so far, the start lines included.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&lock(&self.captured.stdout)).into_owned()
     }
@@ -232,7 +232,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let before = self.child.try_wait();
-        // An error here means that it has ended already, which is what is wanted.
+        // An error here means that the process has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
         self.captured.join();
@@ -242,7 +242,7 @@ impl Drop for Server {
     }
 }
 
-/// What is left of a process that ended by itself.
+/// The status and the output of a process that ended by itself.
 #[derive(Debug)]
 pub(crate) struct Ended {
     /// Its exit status.
@@ -275,7 +275,7 @@ pub(crate) fn expect_failure(ended: &Ended, words: &[&str]) {
     }
 }
 
-/// Runs `command`, which must fail before it says where it listens.
+/// Runs `command`, which must fail before it prints its listeners.
 #[track_caller]
 pub(crate) fn expect_refusal(command: Command, words: &[&str]) {
     let said = format!("{command:?}");
@@ -313,7 +313,7 @@ fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
 }
 
 /// Reads the start lines of `publics` public listeners and of the control one, in any order.
-/// `None` when the output ends, says something else, or time is up.
+/// `None` when the output ends, has another line, or time is up.
 fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<Endpoint>, Endpoint)> {
     let until = Instant::now() + DEADLINE;
     let mut public = Vec::new();
@@ -331,7 +331,7 @@ fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<End
     Some((public, control?))
 }
 
-/// What the child writes, read by a thread each so that it never blocks on a full pipe.
+/// The child's output. A thread reads each stream, so the child never blocks on a full pipe.
 #[derive(Debug)]
 struct Captured {
     stdout: Arc<Mutex<Vec<u8>>>,
@@ -340,7 +340,7 @@ struct Captured {
 }
 
 impl Captured {
-    /// Starts to read; the lines of standard output come out of the receiver as well.
+    /// Starts to read. The receiver also gets the lines of standard output.
     fn attach(child: &mut Child) -> (Captured, Receiver<String>) {
         let stdout = Arc::new(Mutex::new(Vec::new()));
         let stderr = Arc::new(Mutex::new(Vec::new()));
@@ -348,7 +348,7 @@ impl Captured {
         let out = BufReader::new(child.stdout.take().expect("standard output is piped"));
         let err = BufReader::new(child.stderr.take().expect("standard error is piped"));
         let out_reader = read_lines(out, Arc::clone(&stdout), move |line| {
-            // Nobody listens any more once the start lines are known.
+            // The receiver is gone once the start lines are known.
             let _ = sender.send(line);
         });
         let err_reader = read_lines(err, Arc::clone(&stderr), |_| {});
@@ -356,7 +356,7 @@ impl Captured {
         (captured, lines)
     }
 
-    /// Waits until all that was written has been read; the process must have ended.
+    /// Waits until all output has been read. The process must have ended.
     fn join(&mut self) {
         for reader in self.readers.drain(..) {
             reader.join().expect("a reader does not panic");

@@ -1,5 +1,5 @@
-//! A server that answers every connection with the same bytes and closes it. Knows no HTTP but
-//! where a request's head ends.
+//! A server that answers every connection with the same bytes and closes it. Of HTTP it knows only
+//! the end of a request's head.
 
 use crate::util::DEADLINE;
 use socket2::{Domain, Socket, Type};
@@ -7,12 +7,12 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::thread::{Builder, JoinHandle};
 
-/// Dropping it ends it.
+/// A running stub. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct Stub {
     addr: SocketAddr,
     thread: Option<JoinHandle<()>>,
-    /// Bound and not listening: connections are refused, and nobody else gets the port.
+    /// Bound and not listening: connections are refused, and no other program gets the port.
     _refusing: Option<Socket>,
 }
 
@@ -39,7 +39,7 @@ impl Stub {
         Stub { addr, thread: Some(thread), _refusing: None }
     }
 
-    /// An address where nobody listens.
+    /// An address without a listener.
     pub(crate) fn nobody() -> Stub {
         let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         socket.bind(&SocketAddr::from(([127, 0, 0, 1], 0)).into()).expect("a free port");
@@ -47,18 +47,18 @@ impl Stub {
         Stub { addr, thread: None, _refusing: Some(socket) }
     }
 
-    /// Where it is.
+    /// The stub's address.
     pub(crate) fn addr(&self) -> SocketAddr {
         self.addr
     }
 
-    /// The same as an address of a page.
+    /// That address as a URL.
     pub(crate) fn url(&self) -> String {
         format!("http://{}", self.addr)
     }
 }
 
-/// `false` for the connection that says nothing: the one that ends the stub.
+/// Answers one connection. `false` for a connection without a byte, which ends the stub.
 fn answer(mut stream: TcpStream, bytes: &[u8]) -> bool {
     stream.set_read_timeout(Some(DEADLINE)).expect("a time-out can be set");
     let mut head = Vec::new();
@@ -69,7 +69,7 @@ fn answer(mut stream: TcpStream, bytes: &[u8]) -> bool {
             _ => return !head.is_empty(),
         }
     }
-    // A client that has gone is none of the stub's business.
+    // The client may have gone.
     let _gone = stream.write_all(bytes);
     true
 }

@@ -24,7 +24,7 @@ pub(crate) fn rfc3339(unix: i64) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// The second that prints as `text`, from near now: printed again it must be the same.
+/// The second that prints as `text`, near now: the result must print as the same text.
 pub(crate) fn from_rfc3339(text: &str) -> i64 {
     let number = |from: usize, to: usize| text[from..to].parse::<i64>().expect("digits");
     // Months of 31 days are too long by some days: at most as many as the search goes back.
@@ -49,8 +49,8 @@ pub(crate) fn imf_fixdate(unix: i64) -> String {
     )
 }
 
-/// Whether `date` is printed as a second of the last or the next ten: between an answer and this look a busy machine may
-/// stop for seconds. Comparing with printed candidates is a stricter check of the format than a parser would be.
+/// Whether `date` is a second of the last or the next ten, as a busy machine may stop for seconds between an answer and
+/// this look. A comparison with printed candidates checks the format more strictly than a parser would.
 pub(crate) fn is_imf_fixdate_of_now(date: &str) -> bool {
     let now = now_unix();
     (now - 10..=now + 10).any(|unix| imf_fixdate(unix) == date)

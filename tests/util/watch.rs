@@ -1,4 +1,4 @@
-//! A watcher: `GET /v1/watch`, its lines one by one.
+//! A watcher: reads the lines of `GET /v1/watch` one by one.
 
 use crate::util::DEADLINE;
 use crate::util::server::Server;
@@ -7,16 +7,16 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-/// A stream of lines, asked for by HTTP/1.0 so that it comes as it is.
+/// A stream of lines, asked for by HTTP/1.0 so that it comes without a chunked coding.
 pub(crate) struct Watching(BufReader<TcpStream>);
 
 impl Watching {
-    /// Watches by this query; what happens from then on is seen.
+    /// Watches by this query. The watcher sees everything that happens from then on.
     pub(crate) fn begin(server: &Server, query: &str) -> Watching {
         Watching::ask(server, query).begun()
     }
 
-    /// Asks, and waits for no answer.
+    /// Sends the request, and waits for no answer.
     pub(crate) fn ask(server: &Server, query: &str) -> Watching {
         let mut stream = TcpStream::connect(server.control()).expect("the control listener");
         stream.set_read_timeout(Some(DEADLINE)).expect("a deadline");
@@ -25,7 +25,7 @@ impl Watching {
         Watching(BufReader::new(stream))
     }
 
-    /// Once the answer has begun.
+    /// Waits until the answer has begun.
     pub(crate) fn begun(mut self) -> Watching {
         let mut head = String::new();
         while !head.ends_with("\r\n\r\n") {
@@ -36,7 +36,7 @@ impl Watching {
         self
     }
 
-    /// Ends the connection by a reset, as a machine does that has forgotten it.
+    /// Resets the connection, as a machine that has forgotten it does.
     pub(crate) fn reset(self) {
         let socket = Socket::from(self.0.into_inner());
         socket.set_linger(Some(Duration::ZERO)).expect("an open socket");
@@ -49,8 +49,8 @@ impl Watching {
         line
     }
 
-    /// The next line that tells of something, its instant and the port of a peer replaced by a dot. A busy machine has
-    /// the watch say meanwhile that it is alive.
+    /// The next line with an event, its instant and the port of a peer replaced by a dot. On a busy machine the watch
+    /// sends `alive` lines meanwhile, which are skipped.
     pub(crate) fn told(&mut self) -> String {
         let until = Instant::now() + DEADLINE;
         let mut line = self.line();
@@ -67,7 +67,7 @@ impl Watching {
         }
     }
 
-    /// All that comes until the end.
+    /// The rest of the stream until its end.
     pub(crate) fn rest(mut self) -> String {
         let mut rest = String::new();
         self.0.read_to_string(&mut rest).expect("an end in time");
@@ -75,7 +75,7 @@ impl Watching {
     }
 }
 
-/// Waits until so many watch.
+/// Waits until there are this many watchers.
 #[track_caller]
 pub(crate) fn until_watched(server: &Server, watchers: u64) {
     server.await_metric("vote_status_watchers", watchers);

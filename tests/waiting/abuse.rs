@@ -1,4 +1,4 @@
-//! What callers do wrong, or to do harm, while they wait: what they cost, and what others notice of it.
+//! Callers that make mistakes or mean harm while they wait: their cost, and their effect on others.
 
 use super::{cast, cooldown, expect_can_vote, question, request, until_outcomes, until_waiting};
 use crate::util::client::{Client, get};
@@ -14,7 +14,7 @@ fn idle(server: &Server, count: usize) -> Vec<Client> {
     clients
 }
 
-/// A held request costs little more than an idle connection does, and nothing of it is left in the end.
+/// A waiting request costs little more than an idle connection, and nothing of it is left in the end.
 #[test]
 fn a_held_request_costs_little_and_leaves_nothing() {
     const BYTES_MAX: u64 = 512;
@@ -35,7 +35,7 @@ fn a_held_request_costs_little_and_leaves_nothing() {
     server.await_metric("vote_status_buffer_bytes", 0);
 }
 
-/// All wait for one vote: they are told in turns, and who asks something else meanwhile is not held up.
+/// All wait for one vote. They are told over several turns, and other requests are answered meanwhile.
 #[test]
 fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
     let count = connections_affordable(4_000);
@@ -52,7 +52,7 @@ fn a_crowd_that_waits_for_one_vote_is_told_and_lets_others_through() {
     until_outcomes(&server, [count as u64, 0, 0, 0]);
 }
 
-/// Those behind a held request are not read while it is held: who sends without end holds up only itself.
+/// The server does not read requests behind a waiting one: a client that sends without end delays only itself.
 #[test]
 fn what_is_sent_behind_a_held_request_stays_with_the_system() {
     let server = Server::listed(&["--workers", "1"]);

@@ -1,5 +1,5 @@
-//! Voters against waiters: a question that is on its way while its vote is recorded is told of it, whichever
-//! is first. A round is bounded by the deadline of a read, which is sooner than the wait is over.
+//! Voters against waiters: a question that is on its way while its vote is recorded is told of the vote, whichever
+//! is first. The deadline of a read bounds a round, and is shorter than the wait.
 
 use super::{cooldown, request};
 use crate::util::client::Client;
@@ -16,14 +16,14 @@ use std::time::Duration;
 
 /// Waiters of one round.
 const WAITERS: usize = 4;
-/// How often, and how soon, what was answered 503 is asked again.
+/// How often, and after which pause, a request that was answered 503 is sent again.
 const AGAIN_MAX: usize = 20;
 const AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// The cooldown that a right answer tells of, and `None` for a wrong one; whether it was asked again after a 503.
+/// Gives the cooldown in a right answer, and `None` for a wrong one. The flag: the request was sent again after a 503.
 type Judge = fn(&Response, bool) -> Option<String>;
 
-/// Rounds, each with an address of its own; many more where time does not matter.
+/// The number of rounds, each with an address of its own; many more in a long run.
 fn rounds(usual: u32) -> u32 {
     if is_long() { usual * 50 } else { usual }
 }
@@ -35,7 +35,7 @@ fn every_waiter_is_told_with_one_worker_and_with_two() {
     }
 }
 
-/// Each asks and votes through both in turn: the feed wakes as the recorder does.
+/// Each asks and votes through both nodes in turn: the feed wakes waiters as the recorder does.
 #[cfg(feature = "redis")]
 #[test]
 fn every_waiter_is_told_through_two_nodes() {
@@ -47,8 +47,8 @@ fn every_waiter_is_told_through_two_nodes() {
     race(&[nodes[0].server(), nodes[1].server()], rounds(200), 200_000);
 }
 
-/// Casts a vote while the same is asked on some connections. Each waits for up to so many steps first, so that
-/// each comes first, and at the same time, in some of the rounds. All are given the cooldown of the vote.
+/// Casts a vote while some connections ask for the same pair. Each first pauses for up to `steps` steps, so that in some
+/// rounds each comes first, and in some all come at the same time. All must get the cooldown of the vote.
 fn race(servers: &[&Server], rounds: u32, steps: usize) {
     let (barrier, is_over) = (Barrier::new(WAITERS + 1), AtomicBool::new(false));
     let take_part =
@@ -63,7 +63,7 @@ fn race(servers: &[&Server], rounds: u32, steps: usize) {
                 let request = request(Ipv4Addr::from(0x0A00_0000 + round));
                 let mut ask = || client.try_send(request.clone()).and_then(|()| client.try_read_response(false));
                 let (mut response, mut again) = (ask(), 0);
-                // A machine that stalls has a node lose sight of the store for a moment: it says so, and is asked again.
+                // On a machine that stalls, a node may lose the store for a moment. It answers 503, and is asked again.
                 while again < AGAIN_MAX && response.as_ref().is_ok_and(|response| response.status == 503) {
                     sleep(AGAIN_AFTER);
                     (response, again) = (ask(), again + 1);
@@ -71,7 +71,7 @@ fn race(servers: &[&Server], rounds: u32, steps: usize) {
                 let told = response.as_ref().ok().and_then(|response| judge(response, again > 0));
                 is_over.fetch_or(told.is_none(), Ordering::Relaxed);
                 given.push(told.ok_or_else(|| format!("{response:?}")));
-                // Nobody waits for one who has failed and gone: all go behind the same round.
+                // A party that has failed goes only after the same round as all others, so none waits for it.
                 barrier.wait();
                 if is_over.load(Ordering::Relaxed) {
                     break;
@@ -86,7 +86,7 @@ fn race(servers: &[&Server], rounds: u32, steps: usize) {
     let vote =
         |address| control.request_bytes("POST", "/v1/votes", Some(&format!(r#"{{"server_id":28,"ip":"{address}"}}"#)));
     let told: Judge = |response, _| (response.status == 200).then(|| response.text().to_owned());
-    // What was in doubt may have been recorded.
+    // A vote in doubt may have been recorded.
     let recorded: Judge = |response, is_again| match response.status {
         409 if !is_again => None,
         201 | 409 => response.json()["next_vote_at"].as_str().map(cooldown),

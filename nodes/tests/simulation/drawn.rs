@@ -5,7 +5,7 @@ use crate::run::{Told, Width, run};
 use std::time::Instant;
 use vote_status_nodes::functions::{CODE, Functions};
 
-/// Seeds of each width: with the planted faults, all take a minute of one processor.
+/// The number of seeds of each width: with the planted faults, all take a minute of one processor.
 const SEEDS: u64 = 300;
 
 fn all(width: Width) {
@@ -31,7 +31,7 @@ fn many_nodes_and_all_faults() {
     all(Width::Wide);
 }
 
-/// Seeds that found a fault, which has been mended since. A change of the simulation draws other runs from them: then they go.
+/// Seeds that found a fault, which is mended since. A change of the simulation draws other runs from them: remove them then.
 const FOUND: [(Width, u64); 7] = [
     (Width::Small, 600_377),
     (Width::Wide, 601_082),
@@ -42,9 +42,9 @@ const FOUND: [(Width, u64); 7] = [
     (Width::Small, 5_202_064),
 ];
 
-/// Regression: a vote that was given back under a removed listing was shown under the next one; a cancellation of a vote that
-/// was over did nothing, though the clock was set back a moment before; callers were told of a vote while their node knew
-/// that another one counted, which the store had forgotten; and of the end of a cooldown that their node went on to show.
+/// Regressions. A vote that was given back under a removed listing was shown under the next one. A cancellation of a vote that
+/// was over did nothing, though the clock was set back a moment before. Callers were told of a vote while their node knew that
+/// another one counted, which the store had forgotten. They were told of the end of a cooldown that their node went on to show.
 #[test]
 fn seeds_that_found_a_fault_find_none() {
     let functions = Functions::load(CODE).expect("it loads");

@@ -1,13 +1,13 @@
-//! What happens in the world, in the order of time.
+//! The events of the world, in the order of time.
 
 use crate::host::Input;
 use vote_status::cluster::node::changes::WantedChange;
 use vote_status::cluster::wire::answer::StoreAnswer;
 use vote_status::cluster::wire::question::StoreQuestion;
 
-/// What happens at an instant.
+/// An event.
 pub(crate) enum Event {
-    /// A process is given an input, unless it has ended.
+    /// A process gets an input, unless it has ended.
     Give(usize, u64, Input),
     /// A question comes to the store, on a connection that may be closed by now.
     Arrive(usize, u64, StoreQuestion, u64),
@@ -17,44 +17,44 @@ pub(crate) enum Event {
     Open(usize, u64, u64),
     /// A reader of the log has waited long enough.
     Unblock(usize, u64),
-    /// Something that the run has planned.
+    /// The run's own event.
     Planned(Planned),
 }
 
-/// What a run plans.
+/// An event that a run plans.
 #[derive(Clone, Debug)]
 pub(crate) enum Planned {
-    /// A caller at a node wants something.
+    /// A caller at a node wants a drawn change.
     Op,
     /// A voter votes once more, at this node.
     Again(usize),
-    /// What a slow node was asked for is overtaken at another one.
+    /// A change at a slow node is overtaken by changes at another one.
     Race,
-    /// A caller at a node wants this.
+    /// A caller at a node wants this change.
     Want(usize, WantedChange),
     /// A fault.
     Fault,
-    /// Callers and faults rest from now on; all that is wrong is put right first, or is not.
+    /// Callers and faults rest from now on. The run heals all faults first, or does not.
     Rest(bool),
     /// A situation begins.
     Stage(Situation),
-    /// It goes on, around this host.
+    /// A situation goes on, around this host.
     Act(Situation, usize),
     /// The connections of a host are cut.
     Cut(usize),
-    /// The store goes back.
+    /// The store goes back to an older copy.
     Back,
-    /// The store goes back to the copy of this instant of its clock, and its clock too, or not.
+    /// The store goes back to the copy of this instant of its clock. Its clock goes back too, or does not.
     Undo { copied_us: u64, is_clock_back: bool },
     /// A fault ends.
     Heal(Heal),
-    /// The promises are looked at.
+    /// The run checks the promises.
     Look,
-    /// A copy of the store is put aside.
+    /// The run puts a copy of the store aside.
     Copy,
 }
 
-/// A sequence of changes and faults that breaks a promise where a rule is missing: its details are drawn.
+/// A sequence of changes and faults that breaks a promise if a rule is missing. Its details are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Situation {
     /// See `Run::race`.
@@ -67,7 +67,7 @@ pub(crate) enum Situation {
     LateGift,
 }
 
-/// Which fault ends.
+/// The fault that ends.
 #[derive(Clone, Debug)]
 pub(crate) enum Heal {
     /// A process starts.
@@ -80,7 +80,7 @@ pub(crate) enum Heal {
     Up,
 }
 
-/// What happens, and when.
+/// An event, and its instant.
 pub(crate) struct Scheduled {
     pub(crate) at_us: u64,
     pub(crate) order: u64,

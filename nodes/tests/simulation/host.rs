@@ -1,4 +1,4 @@
-//! A node's process in the world: the machine, what it shows, and what it keeps over a restart.
+//! A node's process in the world: the machine, the state that it shows, and the store's id, which it keeps over a restart.
 
 use vote_status::cluster::node::bounds::Bounds;
 use vote_status::cluster::node::changes::WantedChange;
@@ -27,11 +27,11 @@ pub(crate) struct Process {
     pub(crate) node: NodeMachine,
     pub(crate) shown: FullState,
     cooldown: Cooldown,
-    /// No other process has it.
+    /// The number of this process, which no other one has.
     pub(crate) number: u64,
-    /// When a tick is on its way.
+    /// The instant of the tick that is on its way.
     pub(crate) tick_at_us: u64,
-    /// How many notes of each kind: what it has been through.
+    /// The number of whole readings.
     pub(crate) readings: u64,
 }
 
@@ -51,7 +51,7 @@ impl Process {
         Self { node, shown, cooldown: settings.cooldown, number, tick_at_us: 0, readings: 0 }
     }
 
-    /// Gives it an input, and what it wants done that is not done here.
+    /// Gives the machine an input. Gives the outputs that the process does not carry out itself.
     pub(crate) fn put(&mut self, input: Input, now_ms: u64) -> Vec<Output> {
         match input {
             Input::Tick => self.node.tick(now_ms),

@@ -1,6 +1,6 @@
-//! Many nodes in virtual time: the machine of each node, the network, and a store that runs the very functions.
+//! Many nodes in virtual time: the machine of each node, the network, and a store that runs the service's own functions.
 //!
-//! `TEST_SEED` runs one seed, and `TEST_TOLD` tells what happens in it.
+//! `TEST_SEED` runs one seed, and `TEST_TOLD` prints its events.
 #![expect(clippy::disallowed_methods, reason = "tests say how long they took")]
 
 mod drawn;

@@ -1,5 +1,5 @@
-//! Faults that the simulation has to find. Some change what passes between a node and the store, as a node or a function with that
-//! fault would have it; others change the functions themselves.
+//! Faults that the simulation has to find. They change the messages between a node and the store, as a node or a function with
+//! that fault would.
 
 use crate::world::World;
 use vote_status::cluster::node::bounds::Bounds;
@@ -11,39 +11,39 @@ use vote_status::vote::time::UnixSeconds;
 /// A fault between a node and the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Plant {
-    /// A call is made whenever it comes.
+    /// The store makes a call however late it comes.
     NoTerm,
-    /// A change does not say what its caller knows.
+    /// A change does not name the last entry that its caller knows.
     NoLast,
-    /// A node takes it that the store has lost nothing.
+    /// A node believes that the store has lost nothing.
     AlwaysHeld,
     /// A node says that it owes nothing.
     OwesNothing,
-    /// A node that starts waits for nobody.
+    /// A node that starts waits for no other node.
     WaitsForNobody,
-    /// A cancellation ends what stands when it comes.
+    /// A cancellation ends the vote that stands when it comes.
     CancelsWhatStands,
     /// A removal ends the listing that stands when it comes.
     RemovesWhatStands,
-    /// A token is given to whatever is listed when it comes.
+    /// A new token goes to the listing that stands when it comes.
     ListsOverWhatStands,
-    /// What was taken away is not read.
+    /// A node does not read the removals.
     GoneIsNotRead,
-    /// What takes away is not given back.
+    /// A node does not give back removals.
     NothingGoneIsGiven,
-    /// Servers are not given back.
+    /// A node does not give back servers.
     NoServerIsGiven,
-    /// Votes are not given back.
+    /// A node does not give back votes.
     NoVoteIsGiven,
-    /// The last of several facts is not given back.
+    /// A node does not give back the last of several facts.
     LastIsNotGiven,
-    /// The store's time comes a minute late.
+    /// The store's time is a minute ahead.
     TimeIsAhead,
-    /// A name that has not spoken for half a second counts as silent.
+    /// A node without a new record for half a second counts as silent.
     ShortSilence,
-    /// The instant of a cancelled vote is told as none.
+    /// The store answers that there is no vote to cancel.
     VoteIsNotFound,
-    /// A piece of the directory is not read.
+    /// A node does not read a piece of the directory.
     ServersAreMissing,
     /// An entry behind the first of a reading of the log has no facts.
     EntryIsEmpty,
@@ -59,7 +59,7 @@ impl Plant {
         }
     }
 
-    /// What the store is asked in place of this.
+    /// The question that the store gets in place of this one.
     pub(crate) fn asked(self, world: &mut World<'_>, question: StoreQuestion) -> StoreQuestion {
         let StoreQuestion::Change(server, mut call, mut terms) = question else { return question };
         match self {
@@ -91,7 +91,7 @@ impl Plant {
         StoreQuestion::Change(server, call, terms)
     }
 
-    /// The answer to a question that is not asked.
+    /// The answer to a question that the store does not get.
     pub(crate) fn unasked(self, question: &StoreQuestion, now_ms: u64) -> Option<StoreAnswer> {
         let StoreQuestion::Change(_, StoreCall::Give(facts), _) = question else { return None };
         let is_kept = match self {
@@ -105,7 +105,7 @@ impl Plant {
         is_kept.then_some(StoreAnswer { now_ms: Some(now_ms), reply: StoreReply::Done(Done::Given(given), None) })
     }
 
-    /// What the node is told in place of this.
+    /// The answer that the node gets in place of this one.
     pub(crate) fn answered(self, mut answer: StoreAnswer) -> StoreAnswer {
         match (self, &mut answer.reply) {
             (Self::AlwaysHeld, StoreReply::Head { is_held, last, .. }) => *is_held |= last.n > 0,

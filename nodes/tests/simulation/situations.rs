@@ -1,5 +1,5 @@
-//! Situations: what callers want and what goes wrong, in an order that chance alone brings too seldom. Some hundredths of a
-//! second decide how they end, and are drawn.
+//! Situations: changes and faults in an order that chance alone brings too seldom. Some hundredths of a second decide how they
+//! end, and are drawn.
 
 use crate::events::{Planned, Situation};
 use crate::promises::{CLOCK_STEP_US_MAX, voter};
@@ -11,11 +11,11 @@ use vote_status::vote::id::ServerId;
 use vote_status::vote::time::UnixSeconds;
 
 const MS: u64 = 1_000;
-/// The server of the situations that a rest ends with. Nobody else names it.
+/// The server of the situations at the end of a rest. No other caller names it.
 const SERVER: ServerId = ServerId(8);
 
 impl Run {
-    /// A situation begins.
+    /// Begins a situation.
     pub(crate) fn stage(&mut self, world: &mut World<'_>, situation: Situation) {
         world.tell(|| format!("SITUATION {situation:?}"));
         match situation {
@@ -27,7 +27,7 @@ impl Run {
                 self.want(world, host, list);
                 let mut after_us = SECOND + self.random.below(SECOND / 2);
                 if situation == Situation::OneName {
-                    // One step of the clock has all of it.
+                    // The whole situation is within one step of the clock.
                     after_us += CLOCK_STEP_US_MAX - (world.store_raw_us() + after_us) % CLOCK_STEP_US_MAX;
                 }
                 world.plan(after_us, Planned::Act(situation, host));
@@ -35,7 +35,7 @@ impl Run {
         }
     }
 
-    /// It goes on: all nodes know the server.
+    /// Goes on with a situation: all nodes know the server.
     pub(crate) fn act(&mut self, world: &mut World<'_>, situation: Situation, host: usize) {
         match situation {
             Situation::OneName => self.one_name(world, host),
@@ -44,8 +44,8 @@ impl Run {
         }
     }
 
-    /// One node alone knows of a vote, which the store forgets within a tenth of a second: the others were cut off just before the
-    /// vote, and come back later. Gives the node beside that one.
+    /// One node alone knows of a vote, which the store forgets within a tenth of a second. The other nodes were cut off just
+    /// before the vote, and come back later. Gives the node beside that one.
     fn known_to_one(&mut self, world: &mut World<'_>, host: usize, [is_clock_back, is_cut_off]: [bool; 2]) -> usize {
         world.copy();
         let copied_us = world.store_us();
@@ -61,8 +61,8 @@ impl Run {
         (host + 1) % world.hosts.len()
     }
 
-    /// The clock of the store goes back with it, and a change elsewhere makes an entry of the very name that the vote's entry had.
-    /// Nothing comes behind it.
+    /// The clock of the store goes back with it, and a change elsewhere makes an entry with the name of the vote's entry. No
+    /// entry comes behind it.
     fn one_name(&mut self, world: &mut World<'_>, host: usize) {
         let is_cut_off = self.random.is(20);
         let other = self.known_to_one(world, host, [true, is_cut_off]);
@@ -74,8 +74,8 @@ impl Run {
         world.plan(120 * MS + self.random.below(100 * MS), Planned::Want(other, change));
     }
 
-    /// The vote is given back, and the network holds that up. Meanwhile the server is removed elsewhere, listed again, and voted for:
-    /// with an instant that is not later than that of the first vote, by a caller's own books or a clock that was set back.
+    /// The network holds up the call that gives the vote back. Meanwhile the server is removed elsewhere, listed again, and voted
+    /// for. The new vote is no later than the first one, by a caller's own records or a clock that was set back.
     fn late_gift(&mut self, world: &mut World<'_>, host: usize) {
         let (is_clock_back, is_cut_off) = (self.random.is(50), self.random.is(80));
         let other = self.known_to_one(world, host, [is_clock_back, is_cut_off]);
@@ -91,8 +91,8 @@ impl Run {
         world.race = Some(Race { host, what, held_us, meanwhile });
     }
 
-    /// A change is on its way, and others elsewhere take away what it was meant for, and put something else in its place. The store
-    /// may forget all of it. Nobody else names that server.
+    /// A change is on its way. Changes elsewhere take away its target, and put another one in its place. The store may forget all
+    /// of it. No other caller names that server.
     pub(crate) fn race(&mut self, world: &mut World<'_>) {
         let (host, server, address) = (self.host(world), ServerId(9), self.addresses()[0]);
         if self.random.is(50) {
@@ -113,7 +113,7 @@ impl Run {
         world.plan(SECOND / 5, Planned::Want(host, late));
     }
 
-    /// Changes that are wanted at a host, each below so long after the one before, and when the last one is.
+    /// Changes to want at a host, each less than `below_us` after the one before. Gives the time of the last one, and all.
     fn one_after_another(
         &mut self,
         host: usize,
@@ -128,7 +128,7 @@ impl Run {
         (after_us, planned)
     }
 
-    /// A server is listed at the node beside this one, and voted for in a moment. Gives that node, and the vote.
+    /// Lists a server at the node beside this one, and plans a vote for it a moment later. Gives that node, and the vote.
     fn vote_beside(
         &mut self,
         world: &mut World<'_>,

@@ -1,14 +1,14 @@
-//! Situations alone: the code keeps every promise in each, and a planted fault breaks one.
+//! Situations alone: the code keeps all promises in each, and a planted fault breaks one.
 
 use crate::events::Situation;
 use crate::random::seeds;
 use crate::run::staged;
 use vote_status_nodes::functions::{CODE, Functions};
 
-/// Of so many seeds one at least brings the details that matter.
+/// The number of seeds: at least one of them draws the details that matter.
 const SEEDS: u64 = 40;
 
-/// Situations, and a fault of the functions that breaks a promise in each: a place, and what is planted there.
+/// Situations, each with a fault of the functions that breaks a promise in it: the text at a place, and the text in its stead.
 const STAGED: [(Situation, &str, &str); 2] = [
     (Situation::OneName, "return fields[3] == 'b' and fields[4] == bits", "return fields[3] == 'b'"),
     (Situation::LateGift, "return 'ended', now", "return 'gone', now"),

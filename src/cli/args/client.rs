@@ -8,7 +8,7 @@ use crate::cli::args::common::{connection, control_url, json, option, plain};
 use crate::vote::address::Voter;
 use crate::vote::id::ServerId;
 
-/// What the exit status says where it says more than success and failure.
+/// The meaning of the exit status, if there is more than success and failure.
 const STATUS_OF_IMPORT: &str = "Exit status: 0 when every line was recorded now or before or has expired, 1 when a line or a file was refused, 2 on a failure, and where an export was made with other settings.";
 const STATUS_OF_CHECK: &str =
     "Exit status: 0 when the address can vote, 1 when it is in cooldown, 2 on a network failure or an error answer.";

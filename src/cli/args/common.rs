@@ -32,7 +32,7 @@ pub(super) fn data_dir(help: &'static str) -> Arg {
     option("data-dir", "DIR", help).value_parser(value_parser!(PathBuf)).default_value("./vote-status-data")
 }
 
-/// An option that is also the environment variable `VOTE_STATUS_NAME`.
+/// An option that the environment variable `VOTE_STATUS_NAME` can set too.
 pub(super) fn option(name: &'static str, value: &'static str, help: &'static str) -> Arg {
     let variable = format!("VOTE_STATUS_{}", name.to_uppercase().replace('-', "_"));
     Arg::new(name).long(name).value_name(value).help(help).env(variable).hide_env_values(true)
@@ -51,7 +51,7 @@ where
     whole_as(range, |number| T::try_from(number).ok())
 }
 
-/// A whole number in a range, as what it stands for.
+/// A whole number in a range, converted to its value.
 fn whole_as<T>(range: RangeInclusive<u64>, of: impl Fn(u64) -> Option<T> + Clone + Send + Sync + 'static) -> ValueParser
 where
     T: Clone + Send + Sync + 'static,
@@ -75,7 +75,7 @@ pub(super) fn seconds() -> ValueParser {
     StringValueParser::new().try_map(parse).into()
 }
 
-/// Where the control interface is, and the key to it.
+/// The address of the control interface, and the key to it.
 pub(super) fn connection() -> [Arg; 4] {
     let [url, ca] = control_url();
     [
@@ -91,7 +91,7 @@ pub(super) fn connection() -> [Arg; 4] {
     ]
 }
 
-/// Where the control interface is, and what it is believed by.
+/// The address of the control interface, and the authorities that vouch for it.
 pub(super) fn control_url() -> [Arg; 2] {
     let ca = "Certificates in PEM of the authorities to trust with an https address [default: the public ones]";
     [

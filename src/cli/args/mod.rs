@@ -9,7 +9,7 @@ use clap::{Arg, ArgAction, Command};
 
 use common::data_dir;
 
-/// The whole command line: what the parser reads, and what the man pages and completions are made of.
+/// The whole command line: the parser reads it, and the man pages and completions are made of it.
 #[must_use]
 pub fn command() -> Command {
     Command::new("vote-status")

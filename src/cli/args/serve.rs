@@ -147,7 +147,7 @@ fn logging() -> [Arg; 2] {
     ]
 }
 
-/// One of these names, as what it stands for.
+/// One of these names, converted to its value.
 fn named<T: Copy + Send + Sync + 'static>(names: &'static [(&'static str, T)]) -> ValueParser {
     let of = |name: String| names.iter().find(|(other, _)| *other == name).map(|(_, value)| *value);
     let possible = PossibleValuesParser::new(names.iter().map(|(name, _)| *name));

@@ -7,7 +7,7 @@ use clap::{Arg, Command, value_parser};
 
 use crate::cli::args::common::{connection, cooldown_minutes, ipv6_prefix, json, option, seconds, whole};
 
-/// What `serve` takes.
+/// The options of `serve`.
 pub(super) fn serve() -> Vec<Arg> {
     let [store, access @ ..] = address();
     let mut all = vec![store.conflicts_with_all(["in-memory", "demo"])];
@@ -48,7 +48,7 @@ pub(super) fn commands() -> Vec<Command> {
     ]
 }
 
-/// Where a shared store is, and how it is entered.
+/// The address of a shared store, and the access to it.
 pub(super) fn address() -> [Arg; 6] {
     let file = |name, help| option(name, "PATH", help).value_parser(value_parser!(PathBuf));
     [

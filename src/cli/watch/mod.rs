@@ -1,5 +1,5 @@
 //! `vote-status watch`: questions and votes as they happen. For people on a terminal, as NDJSON into
-//! anything else; at the end, what it comes to in words.
+//! anything else; at the end, a summary in words.
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
@@ -24,14 +24,14 @@ mod summary;
 use show::Style;
 use summary::Tally;
 
-/// How long is waited before a lost connection is tried again.
+/// The pause before the client tries a lost connection again.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
-/// Lines that were read from the service and are not written yet.
+/// The most lines that were read from the service and are not written yet.
 const LINES_MAX: usize = 1_024;
 
 enum News {
     Line(String),
-    /// There is no connection, and why.
+    /// There is no connection, for this reason.
     Lost(String),
     Stop,
 }
@@ -39,7 +39,7 @@ enum News {
 /// Watches until it is told to stop.
 ///
 /// # Errors
-/// Where the service cannot be asked at first, or what is asked for is refused.
+/// Where the service cannot be reached at first, or refuses the watch.
 pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     let server = server(options, &client)?;
@@ -91,7 +91,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The server to watch alone, if it is one.
+/// The one server to watch, if an option names it.
 fn server(options: &ArgMatches, client: &ControlClient) -> Result<Option<ServerId>, CliError> {
     if !options.get_flag("token-stdin") {
         return Ok(options.get_one::<ServerId>("server").copied());
@@ -109,7 +109,7 @@ fn path(options: &ArgMatches, server: Option<ServerId>) -> String {
     format!("/v1/watch?{}", [server, address, unknown].into_iter().flatten().collect::<Vec<_>>().join("&"))
 }
 
-/// What is watched, as the first line says it.
+/// The first line, which names the filter.
 fn what(options: &ArgMatches, server: Option<ServerId>, url: &str) -> String {
     let server = match server {
         _ if options.get_flag("unknown") => "the questions and votes that name no listed server".to_owned(),
@@ -149,7 +149,7 @@ fn follow(client: &ControlClient, path: &str, first: BodyReader<'static>, news: 
     }
 }
 
-/// Escapes the texts of a line, which colours and columns are put around.
+/// Escapes the texts of a line, before colours and columns are added.
 fn escape(line: &mut Value) {
     let Value::Object(members) = line else { return };
     for member in members.values_mut() {
@@ -159,7 +159,7 @@ fn escape(line: &mut Value) {
     }
 }
 
-/// Writes a line; `false` where nobody reads any more.
+/// Writes a line; `false` if the reader has gone.
 fn write(line: &str) -> Result<bool, CliError> {
     let mut out = stdout().lock();
     match writeln!(out, "{line}").and_then(|()| out.flush()) {

@@ -1,4 +1,4 @@
-//! A line of a watch as people read it: local time, columns, colour. Knows the lines, not where they come from.
+//! A line of a watch for people: local time, columns, colour. Knows the lines, not their source.
 
 use std::process::Command;
 
@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::vote::time::UnixSeconds;
 
-/// How instants and answers are shown.
+/// The style of instants and answers.
 pub(super) struct Style {
     is_coloured: bool,
-    /// An hour since 1970, and how far local time is ahead of UTC in it, in seconds.
+    /// An hour since 1970, and the offset of local time from UTC in it, in seconds.
     offset: Option<(u32, i64)>,
 }
 
@@ -43,12 +43,12 @@ impl Style {
         let address = Some(text("ip")).filter(|address| !address.is_empty()).unwrap_or("-");
         let from = Some(text("peer")).filter(|peer| !peer.is_empty()).map(|peer| format!("from {peer}"));
         let at = self.clock(text("at"));
-        // Padded before it is painted, because the codes of a colour would count as width.
+        // Padded before it is painted: the codes of a colour would count as width.
         let what = self.painted(colour, &format!("{what:<26}"));
         format!("{at}  {server:<10}  {address:<21}  {what} {}", from.unwrap_or_default()).trim_end().to_owned()
     }
 
-    /// A vote that was not recorded, and why.
+    /// A vote that was not recorded, and the reason.
     fn refused(&mut self, line: &Value) -> String {
         let text = |name: &str| line[name].as_str().unwrap_or_default();
         let since = match text("since") {
@@ -64,7 +64,7 @@ impl Style {
         if self.is_coloured { format!("\x1b[{colour}m{text}\x1b[0m") } else { text.to_owned() }
     }
 
-    /// Hours, minutes and seconds of an instant in local time; nothing for a text that is no instant.
+    /// Hours, minutes and seconds of an instant in local time; empty for a text that is no instant.
     fn clock(&mut self, instant: &str) -> String {
         let Some(UnixSeconds(at)) = UnixSeconds::parse_rfc3339(instant) else { return String::new() };
         let hour = at / 3_600;
@@ -78,8 +78,8 @@ impl Style {
     }
 }
 
-/// How far local time is ahead of UTC at an instant, in seconds. The system's tables know that, and `date` reads
-/// them on every system; without it, times are shown in UTC.
+/// The offset of local time from UTC at an instant, in seconds. `date` reads it from the system's tables; without
+/// `date`, times are shown in UTC.
 fn local_offset(at: u32) -> Option<i64> {
     let said = Command::new("date").args(["-d", &format!("@{at}"), "+%z"]).output().ok()?;
     offset(std::str::from_utf8(&said.stdout).ok()?.trim())

@@ -1,22 +1,22 @@
-//! What a watch has shown, in words: above all which addresses were asked about and have no vote, and which ones
-//! voted and were never asked about. Lines in, a text out.
+//! The summary of a watch, in words: above all the addresses with questions and no vote, and those with votes and
+//! no question. Lines in, a text out.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use serde_json::Value;
 
-/// Addresses that are remembered, of all servers together. A longer list would help nobody.
+/// The most addresses that are remembered, of all servers together. A longer list would be of no use.
 const ADDRESSES_MAX: usize = 10_000;
-/// Addresses that the summary names of each kind; of the others it gives the number.
+/// The most addresses of each kind that the summary names; of the others it gives the number.
 const NAMED_MAX: usize = 10;
 
-/// What has been seen so far.
+/// The counts so far.
 #[derive(Default)]
 pub(super) struct Tally {
-    /// Questions by what they were answered.
+    /// Questions by their answer.
     answers: BTreeMap<String, u64>,
-    /// Votes that were not recorded, by why.
+    /// Votes that were not recorded, by reason.
     refused: BTreeMap<String, u64>,
     /// By server and address.
     pairs: BTreeMap<(u64, String), AskedPair>,
@@ -32,7 +32,7 @@ struct AskedPair {
     has_vote: bool,
     /// A vote of it was seen.
     voted: bool,
-    /// It was asked about, whatever the answer.
+    /// A question about it was seen, whatever the answer.
     was_asked: bool,
 }
 
@@ -65,7 +65,7 @@ impl Tally {
         pair.has_vote |= is_vote || answer == "in_cooldown";
     }
 
-    /// The whole of it.
+    /// The whole summary.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         // A String takes whatever is written to it.
@@ -132,7 +132,7 @@ impl Tally {
     }
 }
 
-/// What an answer says of the plugin that asked.
+/// The meaning of an answer for the plugin that asked.
 const MEANINGS: [(&str, &str); 5] = [
     ("unknown_token", "the plugin has an old token, or one that is misspelt."),
     ("unknown_server", "the plugin asks by a number that no server has."),
@@ -148,7 +148,7 @@ fn times(count: u64) -> String {
     if count == 1 { "once".to_owned() } else { format!("{count} times") }
 }
 
-/// The first of them, and how many more; nothing where there is none.
+/// The first [`NAMED_MAX`], and the number of the others; `None` if there is none.
 fn named(all: impl Iterator<Item = String>) -> Option<String> {
     let all: Vec<String> = all.collect();
     let first = all.iter().take(NAMED_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
@@ -180,7 +180,7 @@ mod tests {
         assert!(
             told(&[VOTED]).starts_with("No question was seen.\nServer 28: voted with 203.0.113.7, and nobody asked")
         );
-        // A pair with a question and a vote, in either order, is well.
+        // A pair with a question and a vote, in either order, is no problem.
         for lines in [&[VOTED, COOLING][..], &[COOLING]] {
             assert_eq!(told(lines), "1 question: 1 in_cooldown.\n");
         }

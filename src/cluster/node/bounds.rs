@@ -1,52 +1,52 @@
-//! Every length of time and every maximum that a node goes by, in one value, which the caller gives.
+//! All time limits and maxima of a node, in one value that the caller gives.
 
-/// What a node goes by. All instants and lengths are milliseconds.
+/// The limits of a node. All times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// Both connections are asked so often where the store is, and the record of this node is renewed as often. An
-    /// answer on the votes' connection that is older gives no term.
+    /// The time between two heartbeats. With each the node asks for the store's time and last entry, and renews its own record.
+    /// An answer on the votes' connection that is older gives no term.
     pub heartbeat_ms: u64,
-    /// One deadline for each reply. A change is made within this or never.
+    /// The longest wait for a reply. A change is made within this time or never.
     pub patience_ms: u64,
-    /// A connection is waited for so long: sentinels may have to be asked, one after the other.
+    /// The longest wait for a connection: it may have to ask several sentinels, one after the other.
     pub connect_ms: u64,
-    /// How long the store waits for a new entry before it answers that there is none.
+    /// The longest wait of the store for a new entry, before it answers that there is none.
     pub block_ms: u64,
-    /// A node is not waited for where its record did not change for so long while the store took writes.
+    /// The time without a new record, while the store takes writes, after which no node waits for that node.
     pub silence_ms: u64,
-    /// A node that starts waits for at least so long in which the store takes writes: the store may have lost the records of
-    /// nodes that it has to wait for.
+    /// The shortest wait of a node that starts, in time in which the store takes writes: the store may have lost the records of
+    /// nodes to wait for.
     pub least_wait_ms: u64,
-    /// A name that was silent for so long, while the store took writes, is forgotten by all.
+    /// The silence, while the store takes writes, after which all nodes forget a name.
     pub forget_ms: u64,
-    /// The pause before the next connection: this at first, and twice as long each time.
+    /// The first pause before another connection. Each further pause is twice as long.
     pub backoff_min_ms: u64,
-    /// See `backoff_min_ms`.
+    /// The longest pause before another connection.
     pub backoff_max_ms: u64,
-    /// A store that refuses what is given back is left alone for so long.
+    /// The pause after the store has refused facts that are given back.
     pub refused_pause_ms: u64,
-    /// A process that did nothing for so long was paused.
+    /// The longest time without an input: after a longer one the process was paused.
     pub pause_max_ms: u64,
-    /// What was sent to a paused process has been read so long after.
+    /// The time in which a resumed process reads all that was sent during its pause. Until then it refuses changes.
     pub waking_ms: u64,
-    /// Facts that are given back in one go, about: a call takes 128 pairs of words. The log is read between.
+    /// About the number of facts to give back in one go: a call takes 128 pairs of words. The node reads the log between.
     pub facts_max: usize,
-    /// Entries that are asked for at once: with this many for each round trip a node on another continent still follows tens of
-    /// thousands a second. A store with a limit on what waits for a client closes the connection of a node that asks for
-    /// more: after each loss the node asks for half as many, until it has caught up.
+    /// The most entries in one answer: with this many in each round trip a node on another continent still follows tens of
+    /// thousands a second. A store that limits a client's output buffer closes the connection of a node that asks for more. So
+    /// after each loss the node asks for half as many, until it has caught up.
     pub entries_max: usize,
-    /// A store that closes the connection over so few has another reason for it.
+    /// The fewest entries to ask for: a store that closes the connection over so few has another reason.
     pub entries_min: usize,
-    /// So many servers' votes are asked for at once, while the whole state is read.
+    /// The most servers whose votes are asked for at once, in a whole reading.
     pub servers_max: usize,
-    /// Records of servers and of what was taken away that come in one reply.
+    /// The number of server records or removals that one question asks for.
     pub records_max: usize,
-    /// Changes that wait for the store; more are refused.
+    /// The most changes that wait for the store. The node refuses more.
     pub changes_max: usize,
 }
 
 impl Bounds {
-    /// What the service goes by.
+    /// The limits of the service.
     pub const USUAL: Self = Self {
         heartbeat_ms: 1_000,
         patience_ms: 3_000,

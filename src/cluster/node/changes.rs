@@ -1,4 +1,4 @@
-//! Changes that callers want, on their way: what of the store is asked before, and what is called then.
+//! Callers' changes on their way: the questions to the store before each call, and the call.
 
 use crate::cluster::wire::answer::{Done, StoreReply};
 use crate::cluster::wire::fact::{Fact, Record, Said};
@@ -16,24 +16,24 @@ pub enum WantedServer {
     Token(Token),
 }
 
-/// What a caller wants. Addresses are voters' as the store tells them apart.
+/// A change that a caller wants. Addresses are those by which the store tells voters apart.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WantedChange {
     /// A vote that is refused in a cooldown, at this instant or now.
     Cast(WantedServer, Option<UnixSeconds>, Vec<VoterAddress>),
-    /// A vote of the caller's own books: the later one stays.
+    /// A vote from the caller's own records: the later one stays.
     Record(WantedServer, UnixSeconds, Vec<VoterAddress>),
     /// The end of a cooldown.
     Cancel(ServerId, VoterAddress),
     /// A server to list.
     List {
-        /// Which.
+        /// The server.
         server: ServerId,
-        /// The token to have, where it is said.
+        /// The token that the caller names, if any.
         said: Option<Token>,
         /// The token of a new server.
         spare: Token,
-        /// What tells a new listing from every other one.
+        /// The random bits that tell a new listing from every other one.
         bits: u64,
     },
     /// Another token for a listed server.
@@ -42,31 +42,31 @@ pub enum WantedChange {
     Remove(ServerId),
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ChangeOutcome {
-    /// The store has decided it, and what it did is shown.
+    /// The store has decided the change, and the node shows its effect.
     Decided(Option<ServerId>, Done),
-    /// Nothing was done.
+    /// The store did nothing.
     Unavailable(String),
-    /// Nobody knows what was done.
+    /// The store may have made the change, or not.
     Silent,
 }
 
 /// How far a change has come.
 #[derive(Debug, PartialEq, Eq)]
 enum Stage {
-    /// Nothing was asked yet.
+    /// The node has asked nothing yet.
     Queued,
-    /// Which server has the token.
+    /// The node asks which server has the token.
     ServerOf,
-    /// Whether that server still has it; or what is to be changed.
+    /// The node asks for the record: whether the server still has the token, or which record to change.
     RecordOf(ServerId),
-    /// Which vote stands.
+    /// The node asks which vote stands.
     VoteOf,
-    /// The store was told to do it.
+    /// The node has made the call.
     Called(ServerId, StoreCall),
-    /// It has done it, and the log has not brought that yet.
+    /// The store has made the change, and the log has not brought it yet.
     Made(Option<ServerId>, Done),
 }
 
@@ -75,28 +75,28 @@ enum Stage {
 pub(super) struct Pending {
     change: WantedChange,
     stage: Stage,
-    /// It is made until then or never.
+    /// The change is made before this or never.
     pub(super) deadline_ms: u64,
-    /// What tells it from every other change.
+    /// The random bits that tell it from every other change.
     pub(super) bits: i64,
     /// Whether the log has brought it.
     pub(super) is_seen: bool,
-    /// How often what stood was not what had been read just before.
+    /// The number of calls that found another state than the one read just before.
     tries: u32,
 }
 
-/// What a pending change needs next.
+/// The next step of a pending change.
 #[derive(Debug)]
 pub(super) enum NextStep {
-    /// This is to be asked.
+    /// Ask this question.
     Ask(StoreQuestion),
-    /// This call is to be made.
+    /// Make this call.
     Call(ServerId, StoreCall),
-    /// Nothing any more.
+    /// None: the change has this outcome.
     End(Option<ServerId>, Done),
 }
 
-/// What stood was another each time.
+/// The most repeats of a change whose calls find another state than the one read before.
 const TRIES_MAX: u32 = 3;
 
 impl Pending {
@@ -104,17 +104,17 @@ impl Pending {
         Self { change, stage: Stage::Queued, deadline_ms, bits, is_seen: false, tries: 0 }
     }
 
-    /// Whether the store may have done it.
+    /// Whether the store may have made the change.
     pub(super) const fn is_called(&self) -> bool {
         matches!(self.stage, Stage::Called(..) | Stage::Made(..))
     }
 
-    /// The store has done it; the caller is told once the log has brought it.
+    /// Notes that the store has made the change. The caller learns it once the log has brought it.
     pub(super) fn wait_for_log(&mut self, server: Option<ServerId>, done: Done) {
         self.stage = Stage::Made(server, done);
     }
 
-    /// What the store has done, once the log has brought it.
+    /// The outcome of a made change, once the log has brought it.
     pub(super) fn made(&self) -> Option<(Option<ServerId>, Done)> {
         match &self.stage {
             Stage::Made(server, done) if self.is_seen => Some((*server, done.clone())),
@@ -122,7 +122,7 @@ impl Pending {
         }
     }
 
-    /// What is asked first.
+    /// Begins the change, also anew.
     pub(super) fn begin(&mut self) -> NextStep {
         match &self.change {
             WantedChange::Cast(WantedServer::Id(server), ..) | WantedChange::Record(WantedServer::Id(server), ..) => {
@@ -164,7 +164,7 @@ impl Pending {
         NextStep::Call(server, call)
     }
 
-    /// What an answer leads to; `None` for one that makes no sense.
+    /// The step that an answer leads to; `None` for an answer that makes no sense.
     pub(super) fn answered(&mut self, reply: StoreReply, stamp: u64) -> Option<NextStep> {
         Some(match (&self.stage, reply) {
             (Stage::ServerOf, StoreReply::ServerOf(None)) => NextStep::End(None, Done::Unlisted),
@@ -195,7 +195,7 @@ impl Pending {
         })
     }
 
-    /// What is to be done about a server that is listed so.
+    /// The step for a server with this record.
     fn decide(&mut self, server: ServerId, before: Option<Record>, stamp: u64) -> NextStep {
         let (token, listing_bits) = match (&self.change, &before) {
             (
@@ -215,7 +215,7 @@ impl Pending {
         self.call(server, StoreCall::List { before, token, listing_bits, stamp })
     }
 
-    /// Whether it may be made while a node owes something: a vote may.
+    /// Whether the change is a vote, which may be made while another node owes facts.
     pub(super) const fn is_vote(&self) -> bool {
         is_vote(&self.change)
     }
@@ -225,7 +225,7 @@ impl Pending {
         matches!(self.change, WantedChange::Cast(..) | WantedChange::Cancel(..))
     }
 
-    /// The facts that follow from what the store did.
+    /// The facts that follow from an outcome.
     pub(super) fn facts(&self, server: Option<ServerId>, done: &Done) -> Vec<Said> {
         let Some(server) = server else { return Vec::new() };
         let said = |fact| Said { server, fact };

@@ -1,18 +1,17 @@
-//! One of a node's two connections, as far as the node knows it: whether it is there, what was asked on it and not answered
-//! yet, and what the store said the time was.
+//! One of a node's two connections, as the node knows it: whether it is open, its unanswered questions, and the store's time.
 
 use std::collections::VecDeque;
 
 use super::bounds::Bounds;
 
-/// What was asked, and until when its reply is waited for.
+/// A question's purpose, and the deadline of its reply.
 #[derive(Debug)]
 pub(super) struct Asked<P> {
     pub(super) purpose: P,
     pub(super) deadline_ms: u64,
 }
 
-/// The store's time, and when it came.
+/// The store's time, and the instant at which it came.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Heard {
     store_ms: u64,
@@ -21,11 +20,11 @@ pub(super) struct Heard {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ConnectionState {
-    /// Not before this instant is it tried again.
+    /// The connection is closed; the next try is due at this instant.
     Down {
         retry_at_ms: u64,
     },
-    /// It is being made.
+    /// The connection is being made.
     Opening {
         deadline_ms: u64,
     },
@@ -51,12 +50,12 @@ impl<P> StoreConnection<P> {
         self.state == ConnectionState::Up
     }
 
-    /// Whether it is being made.
+    /// Whether the connection is being made.
     pub(super) fn is_opening(&self) -> bool {
         matches!(self.state, ConnectionState::Opening { .. })
     }
 
-    /// Whether it is to be made now. It is being made then.
+    /// Whether the connection is to be made now. If so, it counts as being made.
     pub(super) fn opens(&mut self, now_ms: u64, patience_ms: u64) -> bool {
         let is_due = matches!(self.state, ConnectionState::Down { retry_at_ms } if now_ms >= retry_at_ms);
         if is_due {
@@ -65,7 +64,7 @@ impl<P> StoreConnection<P> {
         is_due
     }
 
-    /// It is there. `false` where nobody waits for it any more.
+    /// Notes that the connection is open. `false` if the node gave it up before.
     pub(super) fn open(&mut self) -> bool {
         let is_awaited = matches!(self.state, ConnectionState::Opening { .. });
         if is_awaited {
@@ -74,7 +73,7 @@ impl<P> StoreConnection<P> {
         is_awaited
     }
 
-    /// It is gone: what was asked on it gets no answer.
+    /// Notes that the connection is gone. Gives its questions, which get no answer.
     pub(super) fn drop(&mut self, now_ms: u64, bounds: &Bounds) -> VecDeque<Asked<P>> {
         self.state = ConnectionState::Down { retry_at_ms: now_ms + self.backoff_ms };
         self.backoff_ms = (self.backoff_ms * 2).min(bounds.backoff_max_ms);
@@ -82,7 +81,7 @@ impl<P> StoreConnection<P> {
         std::mem::take(&mut self.asked)
     }
 
-    /// An answer has come, with the store's time where it says it.
+    /// Notes an answer, with the store's time if it has one. Gives its question's purpose.
     pub(super) fn hear(&mut self, store_ms: Option<u64>, now_ms: u64, bounds: &Bounds) -> Option<P> {
         let asked = self.asked.pop_front()?;
         self.backoff_ms = bounds.backoff_min_ms;
@@ -92,7 +91,7 @@ impl<P> StoreConnection<P> {
         Some(asked.purpose)
     }
 
-    /// When the store last said the time.
+    /// The instant at which the store's last time came.
     pub(super) fn heard_ms(&self) -> Option<u64> {
         self.heard.map(|heard| heard.at_ms)
     }
@@ -102,7 +101,7 @@ impl<P> StoreConnection<P> {
         self.heard.map(|heard| heard.store_ms + at_ms.saturating_sub(heard.at_ms))
     }
 
-    /// Whether something did not come in time.
+    /// Whether the connection or a reply is late.
     pub(super) fn is_late(&self, now_ms: u64) -> bool {
         let front = self.asked.front().map(|asked| asked.deadline_ms);
         match self.state {
@@ -112,7 +111,7 @@ impl<P> StoreConnection<P> {
         }
     }
 
-    /// When there is something to do for it, if nothing comes before.
+    /// The instant at which the connection needs attention, if nothing comes before.
     pub(super) fn due_ms(&self) -> Option<u64> {
         match self.state {
             ConnectionState::Down { retry_at_ms } => Some(retry_at_ms),
@@ -121,7 +120,7 @@ impl<P> StoreConnection<P> {
         }
     }
 
-    /// What is waited for has come on: the first answer is waited for until then.
+    /// Moves the deadline of the first answer to this instant, as a part of it has come.
     pub(super) fn extend(&mut self, deadline_ms: u64) {
         if let Some(front) = self.asked.front_mut() {
             front.deadline_ms = front.deadline_ms.max(deadline_ms);

@@ -1,4 +1,4 @@
-//! The feed: what a node asks on the connection on which it follows the log, and what it makes of the answers.
+//! The feed: a node's questions on the connection on which it follows the log, and its use of the answers.
 
 use std::collections::HashMap;
 
@@ -18,22 +18,22 @@ use crate::vote::settings::Settings;
 use crate::vote::table::Cooling;
 use crate::vote::time::UnixSeconds;
 
-/// What a question is for.
+/// The purpose of a question.
 #[derive(Debug)]
 pub(super) enum FeedPurpose {
-    /// Whether the store holds the last entry that is known.
+    /// To see whether the store holds the last entry that the node knows.
     Judge,
-    /// The same, where the record of this node could not be renewed.
+    /// The same, after the store has not taken the node's record.
     Beat,
-    /// How this node stands, and the others do.
+    /// To renew the record of this node, and read those of the others.
     Record,
-    /// That this node leaves.
+    /// To say that this node leaves.
     Leave,
-    /// A piece of the whole state.
+    /// To read a piece of the whole state.
     Read,
-    /// What the log has more.
+    /// To read on in the log.
     Log,
-    /// What is owed.
+    /// To give back owed facts.
     Give(Batch),
 }
 
@@ -60,7 +60,7 @@ impl NodeMachine {
         self.others.miss();
     }
 
-    /// The store cannot be followed: the connection is given up, and tried again.
+    /// Gives up the connection to a store that cannot be followed. It is tried again later.
     fn give_up(&mut self, why: Unfit, now_ms: u64) {
         if self.unfit.as_ref() != Some(&why) {
             self.outputs.push(Output::Note(Note::Unfit(why.clone())));
@@ -108,7 +108,7 @@ impl NodeMachine {
         }
     }
 
-    /// Says how this node stands.
+    /// Renews the record of this node.
     fn say(&mut self, now_ms: u64) {
         let Some(store) = self.store.clone() else { return };
         self.heartbeat_at_ms = now_ms + self.bounds.heartbeat_ms;
@@ -118,14 +118,14 @@ impl NodeMachine {
         let record = OwnRecord {
             name: self.name.clone(),
             count: self.count,
-            // What is owed is not known before the store was compared.
+            // Before the comparison with the store the node does not know what it owes.
             owed: if is_sure { owed } else { owed.max(1) },
             forgotten: self.others.forgotten(self.bounds.forget_ms),
         };
         self.ask_feed(StoreQuestion::Node(store, self.newest(), record), FeedPurpose::Record, now_ms);
     }
 
-    /// The process ends: the record of a node that owes nothing goes, so that no other one waits for it.
+    /// Begins to leave as the process ends. The record of a node that owes nothing goes, so that no other node waits for it.
     pub fn leave(&mut self, now_ms: u64) {
         if let Some(store) = self.store.clone().filter(|_| self.feed.is_up() && self.is_loaded)
             && self.standing() == NodeStanding::Following
@@ -161,7 +161,7 @@ impl NodeMachine {
             }
             return;
         }
-        // What is owed is given as soon as the log was read once more.
+        // The wait for the log ends when owed facts or the heartbeat are due.
         let until_ms = self.owed.retry_at_ms().unwrap_or(u64::MAX).min(self.heartbeat_at_ms);
         let wait_ms = until_ms.saturating_sub(now_ms).min(self.bounds.block_ms);
         let block_ms = Some(wait_ms).filter(|wait_ms| *wait_ms > 0);
@@ -186,12 +186,12 @@ impl NodeMachine {
         }
     }
 
-    /// The state has to be read whole. A cause by which the store may have lost something outweighs one by which it has not.
+    /// Notes that the state has to be read whole. A cause by which the store may have lost something outweighs all others.
     pub(super) fn note_doubt(&mut self, cause: RebuildCause) {
         self.doubt = RebuildCause::graver(self.doubt, Some(cause));
     }
 
-    /// The store does not hold the last entry that is known, or its log does not go on behind it.
+    /// Notes that the store does not hold the last known entry, or that its log does not go on behind it.
     pub(super) fn note_loss(&mut self, cause: RebuildCause) {
         self.note_doubt(cause);
         if self.is_waiting {
@@ -199,7 +199,7 @@ impl NodeMachine {
         }
     }
 
-    /// The votes' connection says so. In every other part of its life the node is about to ask anyway.
+    /// Notes a loss that the votes' connection has seen. In every other phase the node is about to ask anyway.
     pub(super) fn suspect(&mut self) {
         self.is_suspect |= matches!(self.phase, FeedPhase::Following);
     }
@@ -222,7 +222,7 @@ impl NodeMachine {
         if is_held && self.is_loaded && self.doubt.is_none() {
             self.phase = FeedPhase::Following;
             if std::mem::take(&mut self.is_suspect) {
-                // The votes go to another machine than the one that is followed.
+                // The votes go to another machine than the feed's.
                 self.outputs.push(Output::Close(NodeLine::Votes));
                 self.drop_votes(now_ms);
             }
@@ -232,7 +232,7 @@ impl NodeMachine {
         if !is_held && self.is_loaded {
             self.note_loss(RebuildCause::History);
         }
-        // What replies have told of belongs to what is compared. A doubt that comes up from now on needs another reading.
+        // Facts from replies take part in the comparison. A doubt that comes up from now on needs another reading.
         let unseen = std::mem::take(&mut self.unseen);
         let now = self.now_s(now_ms);
         self.join(now, |join| unseen.into_iter().flat_map(|unseen| unseen.facts).for_each(|said| join.take(said)));
@@ -262,7 +262,7 @@ impl NodeMachine {
                 }
                 self.look_at_others();
             }
-            // The judgement says which store it is.
+            // The judgement finds out which store it is.
             StoreReply::Refused(StoreRefusal { kind: RefusalKind::OtherStore, .. })
                 if !matches!(self.phase, FeedPhase::Loading(_)) =>
             {
@@ -272,14 +272,14 @@ impl NodeMachine {
                 self.give_up(Unfit::Refused(text), now_ms);
             }
             _ => {
-                // It takes no writes. Whether it has lost something can be asked all the same.
+                // The store takes no writes. The node can still ask whether it has lost something.
                 self.others.miss();
                 self.ask_feed(StoreQuestion::Head(self.newest()), FeedPurpose::Beat, now_ms);
             }
         }
     }
 
-    /// Whether all that the store lacks is known.
+    /// Whether the node knows all that the store lacks.
     fn is_sure(&self) -> bool {
         matches!(self.phase, FeedPhase::Following) && self.doubt.is_none() && !self.is_suspect
     }
@@ -298,7 +298,7 @@ impl NodeMachine {
         let cooldown = self.settings.cooldown;
         let FeedPhase::Loading(reading) = &mut self.phase else { return };
         let progress = reading.take(reply, &self.bounds, cooldown, now);
-        // A whole reading has a least rate in place of a deadline for all that was asked at once.
+        // A whole reading has to go on at a least rate, and has no deadline for all its questions.
         self.feed.extend(now_ms + self.bounds.patience_ms);
         match progress {
             ReadingProgress::More => {}
@@ -330,7 +330,7 @@ impl NodeMachine {
         }
     }
 
-    /// What was read takes the place of what is shown, joined with it. What the store lacks is owed.
+    /// Joins the shown state to the state that was read, which takes its place. The node owes the facts that the store lacks.
     fn compare(&mut self, mut reading: StateReading, now: UnixSeconds) {
         let cooldown = self.settings.cooldown;
         self.known.forget_over(now, cooldown);
@@ -357,7 +357,7 @@ impl NodeMachine {
             owed.extend(reading.join(votes.collect(), cooldown, now));
             index += 1;
         }
-        // The log will bring these: the reply that told of them came while the state was read.
+        // The log will bring these entries: replies told of them while the state was read.
         self.unseen.retain(|unseen| unseen.last.n > reading.position.n);
         owed.retain(|said| !self.unseen.iter().any(|unseen| unseen.facts.contains(said)));
         reading.state.servers = reading.known.snapshot();
@@ -378,7 +378,7 @@ impl NodeMachine {
 
     fn take_log(&mut self, reply: StoreReply, now_ms: u64) {
         if self.doubt.is_some() {
-            // What is known may be ahead of the log by now. The whole reading that follows has all of it.
+            // The known facts may be ahead of the log by now. The whole reading that follows has all of it.
             return;
         }
         let lines = match reply {
@@ -387,7 +387,7 @@ impl NodeMachine {
             _ => return self.give_up(strange(), now_ms),
         };
         if lines.is_empty() && self.head_n > self.position.n {
-            // The log was cut behind what was read, and nothing has come since that would show it.
+            // The log was cut behind the entries read, and no later entry shows it.
             return self.note_loss(RebuildCause::Gap);
         }
         self.is_at_end = lines.len() < self.entries_max;
@@ -422,7 +422,7 @@ impl NodeMachine {
         self.owed.may_give();
     }
 
-    /// Whether a reply told of another entry of this number.
+    /// Whether a reply told of another entry with this number.
     fn is_forked(&self, entry: &Entry) -> bool {
         self.unseen.iter().any(|unseen| unseen.last.n == entry.last.n && unseen.last != entry.last)
     }
@@ -446,7 +446,7 @@ impl NodeMachine {
         self.store_listings = listings;
         let reached = self.position.n;
         self.unseen.retain(|unseen| unseen.last.n > reached);
-        // What follows from an entry and what was known here, the store does not know.
+        // The store does not know the facts that follow from an entry and the node's own facts.
         let follows: Vec<Said> =
             fresh.into_iter().filter(|said| said.fact.takes_away() && !taken.contains(said)).collect();
         let was_empty = self.owed.is_empty();
@@ -457,7 +457,7 @@ impl NodeMachine {
         self.acknowledge(now_ms);
     }
 
-    /// All is given back: the others are told at once.
+    /// Ends the giving back. The node tells the others at once, or compares the state again.
     pub(super) fn end_giving(&mut self) {
         if self.owed.is_to_be_compared() {
             self.note_doubt(RebuildCause::History);

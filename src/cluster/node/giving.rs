@@ -1,5 +1,5 @@
-//! What a node owes the store: facts that it knows and the store has lost. What takes away is given back first; then the state
-//! is read and compared again, and the rest is given back.
+//! The facts that a node owes the store: the node knows them, and the store has lost them. Removals are given back first; then
+//! the node reads and compares the state again, and gives back the rest.
 
 use std::collections::HashSet;
 
@@ -18,13 +18,13 @@ pub(super) struct Batch {
     pub(super) facts: Vec<Fact>,
 }
 
-/// What is owed.
+/// The facts that the node owes.
 #[derive(Debug, Default)]
 pub(super) struct Owed {
     takes_away: Share,
     servers: Share,
     votes: Share,
-    /// Once what takes away is given back, the state is compared again.
+    /// Whether the node compares the state again, after it has given back the removals.
     is_to_be_compared: bool,
     /// Servers with keys of a strange type.
     aside: HashSet<ServerId>,
@@ -35,7 +35,7 @@ pub(super) struct Owed {
 }
 
 impl Owed {
-    /// How many facts are owed.
+    /// The number of owed facts, and one more while the state is to be compared again.
     pub(super) const fn len(&self) -> usize {
         self.takes_away.len() + self.servers.len() + self.votes.len() + self.is_to_be_compared as usize
     }
@@ -48,22 +48,22 @@ impl Owed {
         self.is_to_be_compared
     }
 
-    /// Whether a batch is to be given now.
+    /// Whether a batch is due now.
     pub(super) const fn is_due(&self, now_ms: u64) -> bool {
         !self.is_empty() && self.is_read && now_ms >= self.retry_at_ms
     }
 
-    /// When it is to be given, if anything is.
+    /// The instant at which a batch is due, if anything is owed.
     pub(super) const fn retry_at_ms(&self) -> Option<u64> {
         if self.is_empty() { None } else { Some(self.retry_at_ms) }
     }
 
-    /// The log was read.
+    /// Notes that the log was read.
     pub(super) const fn may_give(&mut self) {
         self.is_read = true;
     }
 
-    /// These are owed now, after the state was compared. What was set aside is tried once more.
+    /// Takes the facts owed after a comparison of the state. Servers that were set aside are tried once more.
     pub(super) fn replace(&mut self, owed: Vec<Said>, rank: usize, nodes: usize) {
         let (takes_away, rest): (Vec<_>, Vec<_>) = owed.into_iter().partition(|said| said.fact.takes_away());
         let (servers, votes) = rest.into_iter().partition(|said| matches!(said.fact, Fact::Listed(_)));
@@ -74,8 +74,8 @@ impl Owed {
         self.aside.clear();
     }
 
-    /// The next facts, by their servers. A listing that was taken away goes together with the one that took its place, where
-    /// that is owed too: else nodes that do not know it would show no server meanwhile.
+    /// The next facts, by their servers. The end of a listing goes together with the listing that took its place, if that is owed
+    /// too: else nodes that do not know it would show no server meanwhile.
     pub(super) fn next(&mut self, max: usize) -> Vec<Batch> {
         self.is_read = false;
         let share =
@@ -95,7 +95,7 @@ impl Owed {
         batches
     }
 
-    /// The present listing of the server that this fact takes a listing from, where it is owed.
+    /// The present listing of the server that loses a listing by this fact, if it is owed.
     fn followers(&self, said: &Said) -> Vec<Said> {
         match said.fact {
             Fact::ListingGone(_) => self.servers.left_of(said.server).cloned().collect(),
@@ -115,8 +115,8 @@ impl Owed {
         self.share_of(&said.fact).settle(said);
     }
 
-    /// The log has brought these facts, which need not be given any more, nor what they outweigh; and from them and what was
-    /// known here follow others that the store does not know.
+    /// Takes facts that the log has brought: the node owes neither them nor the facts that they outweigh. It owes the facts that
+    /// follow from them and its own ones, which the store does not know.
     pub(super) fn come(&mut self, taken: &[Said], follows: Vec<Said>) {
         if self.is_empty() && follows.is_empty() {
             return;
@@ -164,12 +164,12 @@ impl NodeMachine {
                             taken.push(said(fact));
                         }
                         Given::Over => self.owed.settle(&said(fact)),
-                        // The log may bring it later: meanwhile neither would be shown.
+                        // The log may bring that fact later: meanwhile neither would be shown.
                         Given::Outweighed(by) => {
                             self.owed.settle(&said(fact));
                             learnt.push(said(&by));
                         }
-                        // Its listing is known here, and the store has lost it since.
+                        // The node knows the listing, and the store has lost it since.
                         Given::Unlisted => self.note_doubt(RebuildCause::History),
                     }
                 }
@@ -177,10 +177,11 @@ impl NodeMachine {
                 let (now, server) = (self.now_s(now_ms), batch.server);
                 let stored = self.store_listings.of(server, self.known.listing(server));
                 self.join(now, |join| learnt.into_iter().for_each(|said| join.take(said)));
-                // The log may still have votes of the listing that it has come to.
+                // The log may still have votes of the store's present listing.
                 self.store_listings.set(server, stored, self.known.listing(server));
                 self.owed.is_refused = false;
-                // Nothing of it is owed any more. Where the store loses it before the log brings it, it has to be missed.
+                // The node owes none of these facts any more. If the store loses them before the log brings them, the node must
+                // notice.
                 if let Some(last) = made.filter(|last| last.n > self.position.n) {
                     self.unseen.push(UnseenEntry { last, facts: taken, is_shown: false });
                 }

@@ -1,5 +1,5 @@
-//! What a node knows besides the votes that it shows: how servers are listed, and what was taken away. Facts are joined to
-//! it, in any order; the same facts make the same state everywhere.
+//! The facts that a node knows besides the shown votes: the records of servers, and removals. Facts are joined in any order; the
+//! same facts make the same state everywhere.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -12,20 +12,20 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// Servers, and what was taken away.
+/// Servers, and removals.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Knowledge {
     servers: BTreeMap<ServerId, Record>,
     tokens: HashMap<Token, ServerId>,
-    /// Up to when the votes of an address were taken away.
+    /// For each address the instant up to which its votes were taken away.
     gone_votes: BTreeMap<(ServerId, VoterAddress), UnixSeconds>,
     gone_listings: BTreeMap<Listing, ServerId>,
-    /// The greatest stamp that was seen.
+    /// The greatest stamp that the node has seen.
     pub(super) stamp: u64,
 }
 
 impl Knowledge {
-    /// How a server is listed.
+    /// The record of a server.
     pub(super) fn record(&self, server: ServerId) -> Option<&Record> {
         self.servers.get(&server)
     }
@@ -35,7 +35,7 @@ impl Knowledge {
         self.record(server).map(|record| record.listing)
     }
 
-    /// All listed servers, in no order.
+    /// All listed servers.
     pub(super) fn servers(&self) -> impl Iterator<Item = (ServerId, &Record)> {
         self.servers.iter().map(|(server, record)| (*server, record))
     }
@@ -49,12 +49,12 @@ impl Knowledge {
         snapshot
     }
 
-    /// Whether no server was ever listed, as far as is known.
+    /// Whether the node knows no server and no ended listing.
     pub(super) fn is_empty(&self) -> bool {
         self.servers.is_empty() && self.gone_listings.is_empty()
     }
 
-    /// Takes in what a store says was taken away, before there is anything to take it away from.
+    /// Takes in a removal that the store holds, before there is anything to take away.
     pub(super) fn note_gone(&mut self, gone: Gone) {
         match gone {
             Gone::Listing(server, listing) => {
@@ -67,7 +67,7 @@ impl Knowledge {
         }
     }
 
-    /// Forgets what was taken away and would be over by now.
+    /// Forgets removed votes that would be over by now.
     pub(super) fn forget_over(&mut self, now: UnixSeconds, cooldown: Cooldown) {
         self.gone_votes.retain(|_, at| now < cooldown.expires_at(*at));
     }
@@ -76,7 +76,7 @@ impl Knowledge {
         self.gone_votes.get(&(server, address)) >= Some(&at)
     }
 
-    /// All facts that take something away, but for listings of which nobody knows the server.
+    /// All removals, except for listings of unknown servers.
     pub(super) fn gone(&self) -> Vec<Said> {
         let listings = self.gone_listings.iter().filter(|(_, server)| server.0 != 0);
         let listings = listings.map(|(listing, server)| Said { server: *server, fact: Fact::ListingGone(*listing) });
@@ -86,7 +86,7 @@ impl Knowledge {
     }
 }
 
-/// What events change of what is shown, until they are carried out.
+/// The changes of the shown state by events that are not carried out yet.
 #[derive(Debug, Default)]
 pub(super) struct Overlay {
     changed: HashMap<Pair, Option<UnixSeconds>>,
@@ -94,21 +94,21 @@ pub(super) struct Overlay {
     dropped: HashSet<ServerId>,
 }
 
-/// Facts that are joined to what a node knows and shows, and what comes of it.
+/// Joins facts to the known and shown ones, and collects what follows.
 pub(super) struct Join<'k> {
     known: &'k mut Knowledge,
     shown: &'k CooldownView,
     overlay: &'k mut Overlay,
     cooldown: Cooldown,
     now: UnixSeconds,
-    /// What is to be shown.
+    /// The events to show.
     events: Vec<Event>,
-    /// Facts that were not known before: those that were joined, and those that follow from them.
+    /// Facts that were not known before: the joined ones, and those that follow from them.
     fresh: Vec<Said>,
 }
 
 impl<'k> Join<'k> {
-    /// Joins facts to these; votes that are over at `now` count no more.
+    /// Begins to join facts; votes that are over at `now` do not count.
     pub(super) fn new(
         known: &'k mut Knowledge,
         shown: &'k CooldownView,
@@ -119,17 +119,17 @@ impl<'k> Join<'k> {
         Self { known, shown, overlay, cooldown, now, events: Vec::new(), fresh: Vec::new() }
     }
 
-    /// What came of it.
+    /// The events to show, and the new facts.
     pub(super) fn end(self) -> (Vec<Event>, Vec<Said>) {
         (self.events, self.fresh)
     }
 
-    /// The listing of a server, as it stands after the facts so far.
+    /// The listing of a server after the facts so far.
     pub(super) fn listing(&self, server: ServerId) -> Option<Listing> {
         self.known.listing(server)
     }
 
-    /// Whether what is shown agrees with a fact.
+    /// Whether the shown state agrees with a fact.
     pub(super) fn has(&self, said: &Said) -> bool {
         let listed = self.known.record(said.server);
         match &said.fact {
@@ -145,8 +145,7 @@ impl<'k> Join<'k> {
         }
     }
 
-    /// Whether a fact is of a vote, or takes it away, while another vote of its address counts, which the fact does not take
-    /// away too.
+    /// Whether a fact makes or takes away a vote while another vote of its address counts, which the fact does not take away too.
     pub(super) fn has_another_vote(&self, said: &Said) -> bool {
         let held = |address| self.held(Pair { server: said.server, address });
         match said.fact {
@@ -206,7 +205,7 @@ impl<'k> Join<'k> {
         }
     }
 
-    /// A vote that is over goes too: where the clock is set back, it would be shown again.
+    /// Takes away a vote that is over, too: if the clock is set back, the node would show it again.
     fn take_away_votes(&mut self, server: ServerId, at: UnixSeconds, address: VoterAddress) {
         if !self.known.has_gone(server, at, address) {
             self.known.gone_votes.insert((server, address), at);
@@ -240,7 +239,7 @@ impl<'k> Join<'k> {
         self.set(server, record);
     }
 
-    /// Gives a server its record. Of two servers with one token one has a spare one.
+    /// Gives a server its record. If two servers have one token, one of them gets a spare.
     fn set(&mut self, server: ServerId, mut record: Record) {
         let other = self.known.tokens.get(&record.token).copied().filter(|other| *other != server);
         if let Some(other) = other

@@ -1,5 +1,5 @@
-//! A node of a shared store, as a machine without input and output. In go instants of a monotonic clock, answers, lost
-//! connections and changes that callers want; out come questions, what is to be shown, and what became of the changes.
+//! A node of a shared store, as a machine without input and output. It takes instants of a monotonic clock, answers, lost
+//! connections and callers' changes. It gives questions, changes of the shown state, and outcomes of callers' changes.
 //!
 //! ```text
 //!             ┌────────────── the connection is lost, or has to be judged ─────────────┐
@@ -7,7 +7,7 @@
 //!                  └───── it does not, or I know nothing ─→ Loading ─────┘  owes? waits?
 //! ```
 //!
-//! It follows the log in every part of `Following`; it takes changes once it owes nothing and waits for nobody. The
+//! The node follows the log in every part of `Following`. It takes changes once it owes nothing and waits for no other node. The
 //! caller carries out all of [`NodeMachine::outputs`] before the next input.
 
 use std::collections::{BTreeMap, HashMap};
@@ -47,42 +47,42 @@ use output::{NodeLine, NodeStanding, Note, Output, Unfit};
 use reading::StateReading;
 use store_listings::StoreListings;
 
-/// Where the feed stands.
+/// The phase of the feed.
 enum FeedPhase {
     /// There is no connection.
     Connecting,
-    /// The store was asked whether it holds the last entry that is known.
+    /// The node asks whether the store holds the last entry that it knows.
     Judging,
-    /// The state is read whole.
+    /// The node reads the whole state.
     Loading(Box<StateReading>),
-    /// The log is followed.
+    /// The node follows the log.
     Following,
 }
 
-/// An entry that a reply told of and the log has not brought yet.
+/// An entry that a reply told of, and that the log has not brought yet.
 #[derive(Debug)]
 struct UnseenEntry {
     last: Last,
     facts: Vec<Said>,
-    /// Whether all that it says is shown already.
+    /// Whether all of its facts are shown already.
     is_shown: bool,
 }
 
-/// What a node begins with.
+/// The start of a node.
 pub struct Start {
-    /// How long everything takes.
+    /// The limits of the node.
     pub bounds: Bounds,
-    /// What the votes are read by.
+    /// The cooldown and the IPv6 prefix.
     pub settings: Settings,
-    /// Its name among the nodes, which no other process has or had.
+    /// The node's name, which no other process has or had.
     pub name: String,
-    /// The store that was followed before, where one was.
+    /// The id of the store that the node followed before, if any.
     pub store: Option<String>,
-    /// The version of the functions that it calls.
+    /// The version of the functions that the node calls.
     pub version: String,
-    /// Random numbers, of which no other process has the same.
+    /// Random numbers that no other process has.
     pub seed: [u64; 2],
-    /// What is shown.
+    /// The shown votes.
     pub shown: CooldownView,
 }
 
@@ -96,57 +96,57 @@ pub struct NodeMachine {
     seed: [u64; 2],
     shown: CooldownView,
     known: Knowledge,
-    /// What the outputs that are not carried out yet change of what is shown.
+    /// The changes of the shown state by outputs that are not carried out yet.
     overlay: Overlay,
-    /// How far what is shown goes, and the log was read.
+    /// The entry up to which the state is shown, and the one behind which the log is read on.
     position: Last,
     cursor: EntryId,
-    /// Entries that are asked for at once now: see [`Bounds::entries_max`].
+    /// The entries to ask for at once now: see [`Bounds::entries_max`].
     entries_max: usize,
     is_at_end: bool,
     has_left: bool,
     unseen: Vec<UnseenEntry>,
-    /// The number of the store's last entry, when the record of this node was renewed.
+    /// The number of the store's last entry, at the last renewal of this node's record.
     head_n: u64,
     store_listings: StoreListings,
     phase: FeedPhase,
-    /// Whether a state was read.
+    /// Whether the node has read a state.
     is_loaded: bool,
-    /// Why the state is to be read whole at the next chance, whatever the store holds.
+    /// Why the node has to read the whole state at the next chance, whatever the store holds.
     doubt: Option<RebuildCause>,
-    /// Whether only other nodes may know what it has lost, as it holds the last entry that they know.
+    /// Whether other nodes may know facts that the store has lost, although it holds the last entry that this node knows.
     may_others_know: bool,
-    /// The votes' connection says that the store has lost something: the feed is asked whether its store has, too.
+    /// Whether the votes' connection has seen a loss: the node asks on the feed whether the feed's store has lost something, too.
     is_suspect: bool,
-    /// The votes' connection leads to a machine that takes none.
+    /// Whether the votes' connection leads to a machine that takes no changes.
     is_elsewhere: bool,
     owed: Owed,
     others: Others,
-    /// Whether this node has just started, and waits for the others.
+    /// Whether this node waits for the others, as after a start.
     is_waiting: bool,
-    /// How often it has said how it stands, and when it is to say so next.
+    /// The number of records that this node has written, and the instant of the next one.
     count: u64,
     heartbeat_at_ms: u64,
     feed: StoreConnection<feed::FeedPurpose>,
     votes: StoreConnection<votes::VotesPurpose>,
-    /// Why the store cannot be followed.
+    /// Why the node cannot follow the store.
     unfit: Option<Unfit>,
-    /// The store has other functions.
+    /// Whether the store has functions of another version.
     is_foreign: bool,
     barrier: Option<String>,
-    /// Changes on their way by their callers, of which nothing was asked yet for those that are queued; and callers by the
-    /// bits of their changes. Callers' numbers rise, and so do the deadlines of their changes.
+    /// Changes on their way by their callers, the callers for whose changes nothing was asked yet, and callers by the bits of
+    /// their changes. Callers' numbers rise, and so do the deadlines of their changes.
     pending: BTreeMap<u64, Pending>,
     queued: Vec<u64>,
     callers: HashMap<i64, u64>,
-    /// When the last input came, and when this process was last seen to have been paused.
+    /// The instant of the last input, and the instant at which this process last resumed after a pause.
     input_at_ms: Option<u64>,
     resumed_at_ms: Option<u64>,
     outputs: Vec<Output>,
 }
 
 impl NodeMachine {
-    /// One that has no connection yet.
+    /// A node that has no connection yet.
     #[must_use]
     pub fn new(start: Start) -> Self {
         let Start { bounds, settings, name, store, version, seed, shown } = start;
@@ -196,13 +196,13 @@ impl NodeMachine {
         }
     }
 
-    /// What is to be done now, in this order.
+    /// The outputs to carry out now, in this order.
     pub fn outputs(&mut self) -> Vec<Output> {
         self.overlay = Overlay::default();
         std::mem::take(&mut self.outputs)
     }
 
-    /// When there is something to do, if nothing comes before.
+    /// The instant of the next tick, if no input comes before.
     #[must_use]
     pub fn due_ms(&self) -> u64 {
         let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::VotesPurpose::Beat));
@@ -212,19 +212,19 @@ impl NodeMachine {
         let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, FeedPhase::Judging);
         let heartbeat = says.then_some(self.heartbeat_at_ms);
         let votes_due = if self.is_loaded || self.feed.is_up() { self.votes.due_ms() } else { None };
-        // A paused process is known by inputs that did not come.
+        // A paused process shows by missing inputs.
         let alive = self.input_at_ms.map(|at_ms| at_ms + self.bounds.pause_max_ms / 2);
         let all = [self.feed.due_ms(), votes_due, votes_heartbeat, pending, heartbeat, alive];
         all.into_iter().flatten().min().unwrap_or(u64::MAX)
     }
 
-    /// Time has passed.
+    /// Takes the passage of time.
     pub fn tick(&mut self, now_ms: u64) {
         self.note_input(now_ms);
         self.proceed(now_ms);
     }
 
-    /// A connection was made.
+    /// Takes the news that a connection was made.
     pub fn connected(&mut self, line: NodeLine, now_ms: u64) {
         self.note_input(now_ms);
         let is_awaited = match line {
@@ -237,7 +237,7 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// A connection could not be made, or is lost.
+    /// Takes the news that a connection could not be made, or is lost.
     pub fn lost(&mut self, line: NodeLine, now_ms: u64) {
         self.note_input(now_ms);
         match line {
@@ -247,7 +247,7 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// An answer has come.
+    /// Takes an answer.
     pub fn answered(&mut self, line: NodeLine, answer: StoreAnswer, now_ms: u64) {
         self.note_input(now_ms);
         match line {
@@ -257,14 +257,14 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// A part of an answer has come. A long reading has a least rate in place of a deadline.
+    /// Takes the news that a part of an answer has come. A long reading has a least rate in place of a deadline.
     pub fn progressed(&mut self, line: NodeLine, now_ms: u64) {
         if line == NodeLine::Feed && matches!(self.phase, FeedPhase::Loading(_)) {
             self.feed.extend(now_ms + self.bounds.patience_ms);
         }
     }
 
-    /// A caller wants a change. It is told by its number, which is greater than that of any before, what became of it.
+    /// Takes a change that a caller wants. The outcome names the caller by its number, which is greater than any before.
     pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
         match self.refusal(changes::is_vote(&change), now_ms).filter(|_| !self.may_wait(now_ms)) {
@@ -279,7 +279,7 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// Whether a change waits, within its deadline, for what is over in a moment: for other nodes after a start, or for a
+    /// Whether a change waits, within its deadline, for a state that ends soon: the wait for other nodes after a start, or a
     /// connection that is being made.
     fn may_wait(&self, now_ms: u64) -> bool {
         self.closed(now_ms).is_none()
@@ -291,32 +291,32 @@ impl NodeMachine {
             }
     }
 
-    /// What the store says of itself has changed: it may lack what it had, and still hold the last entry. It is read whole. Where it
-    /// may have lost what other nodes know, they are waited for as after a start.
+    /// Takes a change of the store's report of itself: the store may hold the last entry and still lack facts, so the node reads
+    /// it whole. If other nodes may know these facts, the node waits for them as after a start.
     pub fn doubt(&mut self, cause: RebuildCause, now_ms: u64) {
         self.note_doubt(cause);
         self.may_others_know |= cause.may_have_lost();
         self.proceed(now_ms);
     }
 
-    /// Whatever runs the node has found a reason to make no changes, or finds none any more.
+    /// Takes the caller's reason to make no changes, or `None` if there is none any more.
     pub fn bar(&mut self, why: Option<String>) {
         self.barrier = why;
     }
 
-    /// Changes that are not answered.
+    /// The number of changes without an outcome.
     #[must_use]
     pub fn changes_len(&self) -> usize {
         self.pending.len()
     }
 
-    /// The caller of the change with these bits, as long as it is not answered.
+    /// The caller of the change with these bits, as long as it has no outcome.
     #[must_use]
     pub fn caller(&self, bits: i64) -> Option<u64> {
         self.callers.get(&bits).copied()
     }
 
-    /// Where it stands.
+    /// The node's standing with the store.
     #[must_use]
     pub fn standing(&self) -> NodeStanding {
         match &self.phase {
@@ -336,13 +336,13 @@ impl NodeMachine {
         self.is_loaded
     }
 
-    /// Why a vote or another change is refused now; `None` where it is made.
+    /// Why a vote or another change is refused now; `None` if it is made.
     #[must_use]
     pub fn refusal(&self, is_vote: bool, now_ms: u64) -> Option<String> {
         self.closed(now_ms).or_else(|| self.not_settled(is_vote))
     }
 
-    /// Why no change may be made, however this node stands with the store.
+    /// Why no change may be made, whatever the node's standing with the store.
     fn closed(&self, now_ms: u64) -> Option<String> {
         if self.resumed_at_ms.is_some_and(|at_ms| now_ms < at_ms + self.bounds.waking_ms) {
             return Some("PAUSED process: it stood still a moment ago".to_owned());
@@ -379,37 +379,37 @@ impl NodeMachine {
         Some(why)
     }
 
-    /// How the servers are listed.
+    /// The records of the servers.
     pub fn servers(&self) -> impl Iterator<Item = (ServerId, String)> {
         self.known.servers().map(|(server, record)| (server, record.to_string()))
     }
 
-    /// Whether the log is followed.
+    /// Whether the node follows the log.
     #[must_use]
     pub const fn is_following(&self) -> bool {
         matches!(self.phase, FeedPhase::Following)
     }
 
-    /// Whether the last answer of the log had all that there was.
+    /// Whether the last answer of the log reached its end.
     #[must_use]
     pub const fn is_at_end(&self) -> bool {
         self.is_following() && self.is_at_end
     }
 
-    /// Whether the state is read whole.
+    /// Whether the node is reading the whole state.
     #[must_use]
     pub const fn is_reading(&self) -> bool {
         matches!(self.phase, FeedPhase::Loading(_))
     }
 
-    /// Facts that the store has lost and this node is to give back.
+    /// The number of facts that the store has lost and this node owes it.
     #[must_use]
     pub const fn owed_len(&self) -> usize {
         self.owed.len()
     }
 
-    /// The entry up to which the log is shown, and nothing behind it; `None` while something is shown of later entries and not
-    /// all of it. Votes of this node are shown before the log brings them.
+    /// The entry up to which the log is shown, and nothing behind it. `None` while the node shows a part of later entries. A node
+    /// shows its own votes before the log brings them.
     #[must_use]
     pub fn shown_to(&self) -> Option<Last> {
         let mut ahead: Vec<&UnseenEntry> = self.unseen.iter().collect();
@@ -419,7 +419,7 @@ impl NodeMachine {
         is_whole.then(|| ahead.last().map_or(self.position, |entry| entry.last))
     }
 
-    /// How far it has read the log.
+    /// The last entry of the log that the node has read.
     #[must_use]
     pub const fn position(&self) -> Last {
         self.position
@@ -448,19 +448,19 @@ impl NodeMachine {
         self.proceed_votes(now_ms);
     }
 
-    /// The last entry that is known, also from a reply.
+    /// The last entry that the node knows, also from a reply.
     fn newest(&self) -> Last {
         let unseen = self.unseen.iter().map(|unseen| unseen.last);
         unseen.fold(self.position, |newest, last| if last.n > newest.n { last } else { newest })
     }
 
-    /// The store's time now, in seconds, as far as it is known.
+    /// The store's time now, in seconds; 0 if the node does not know it.
     fn now_s(&self, now_ms: u64) -> UnixSeconds {
         let store_ms = self.feed.store_ms(now_ms).or_else(|| self.votes.store_ms(now_ms)).unwrap_or_default();
         UnixSeconds(u32::try_from(store_ms / 1_000).unwrap_or(u32::MAX))
     }
 
-    /// Joins facts to what is known and shown.
+    /// Joins facts to the known and shown ones.
     fn join<T>(&mut self, now: UnixSeconds, take: impl FnOnce(&mut Join<'_>) -> T) -> (T, Vec<Said>) {
         let mut join = Join::new(&mut self.known, &self.shown, &mut self.overlay, self.settings.cooldown, now);
         let taken = take(&mut join);

@@ -1,20 +1,20 @@
-//! The other nodes of a store, by their records in it. A record counts the heartbeats of its node, and says how much that
-//! node owes. Time counts here only while the store takes writes: a node that cannot write is not silent.
+//! The other nodes of a store, by their records in it. A record counts the heartbeats of its node, and says how much that node
+//! owes. Time counts here only while the store takes writes: a node that cannot write does not count as silent.
 
 use std::collections::BTreeMap;
 
 use crate::cluster::wire::answer::NodeRecord;
 
-/// What is known of another node.
+/// This node's knowledge of another one.
 #[derive(Clone, Copy, Debug)]
 struct Other {
-    /// The greatest count that was seen.
+    /// The greatest count of its records.
     count: u64,
-    /// What was owed by that one.
+    /// Whether the node owed facts at that count.
     owes: bool,
-    /// When the count last rose, in milliseconds in which the store took writes.
+    /// The time at which the count last rose, in milliseconds in which the store took writes.
     heard_ms: u64,
-    /// Whether it said last that it owes nothing, and has said so since this node began to wait.
+    /// Whether its last record says that it owes nothing, and was written since this node began to wait.
     is_clear: bool,
 }
 
@@ -22,19 +22,19 @@ struct Other {
 #[derive(Debug, Default)]
 pub(super) struct Others {
     known: BTreeMap<String, Other>,
-    /// How long the store took writes, as far as this node has seen, in milliseconds.
+    /// The time in which this node saw the store take writes, in milliseconds.
     writable_ms: u64,
-    /// When this node last wrote, by the monotonic clock.
+    /// The instant of this node's last write, by the monotonic clock.
     written_at_ms: Option<u64>,
-    /// When this node began to wait for the others, in the milliseconds that count here.
+    /// The time at which this node began to wait for the others, by `writable_ms`.
     begun_ms: u64,
     /// Whether the store had no entry when this node began to wait.
     is_unused: bool,
 }
 
 impl Others {
-    /// The store took the record of this node, and has these of the others. Two writes that follow each other within
-    /// `gap_max_ms` count as a time in which it took writes.
+    /// Takes the records of the other nodes, after the store took this node's. The time between two writes in a row counts, up to
+    /// `gap_max_ms`, as time in which the store took writes.
     pub(super) fn hear(&mut self, records: &[NodeRecord], own: &str, now_ms: u64, gap_max_ms: u64) {
         let gap_ms = self.written_at_ms.replace(now_ms).map_or(0, |before_ms| now_ms.saturating_sub(before_ms));
         self.writable_ms += gap_ms.min(gap_max_ms);
@@ -43,7 +43,7 @@ impl Others {
         for NodeRecord { name, count, owed, .. } in records.iter().filter(|record| record.name != own) {
             let owes = *owed > 0;
             match self.known.get_mut(name) {
-                // A store that went back has an older record: that is nothing that the node says now.
+                // A store that went back has an older record: it is no news of the node.
                 Some(other) if *count > other.count => {
                     *other = Other { count: *count, owes, heard_ms, is_clear: !owes };
                 }
@@ -55,22 +55,21 @@ impl Others {
         }
     }
 
-    /// The store did not take the record of this node.
+    /// Notes that the store did not take this node's record.
     pub(super) fn miss(&mut self) {
         self.written_at_ms = None;
     }
 
-    /// What was said so far does not count any more for a node that waits.
+    /// Begins the wait for the others: their earlier records do not count for it.
     pub(super) fn begin_again(&mut self, is_unused: bool) {
         let now_ms = self.writable_ms;
         (self.begun_ms, self.is_unused) = (now_ms, is_unused);
         self.known.values_mut().for_each(|other| (other.is_clear, other.heard_ms) = (false, now_ms));
     }
 
-    /// Whether a node that began to wait may go on: every other node has said since that it owes nothing, or is silent. The
-    /// store may have lost what they said before: they have `least_ms` to say it again, and where there is no other
-    /// node at all, that is known after `silence_ms`. Nobody waits in a store that was never used: it has no entry, and
-    /// no other node has a record in it.
+    /// Whether a waiting node may go on: every other node has said since that it owes nothing, or is silent. The store may have
+    /// lost the others' records: they have `least_ms` to write them again. If no other node shows up in `silence_ms`, there is
+    /// none. A node does not wait in a store that was never used: it has no entry, and no other node has a record in it.
     pub(super) fn are_clear(&self, least_ms: u64, silence_ms: u64) -> bool {
         let least_ms = match self.known.is_empty() {
             true if self.is_unused => 0,
@@ -88,14 +87,14 @@ impl Others {
         owing.map(|(name, _)| name.as_str())
     }
 
-    /// The place of this name among the live nodes, and how many they are with it.
+    /// The place of this name among the live nodes, and their number with it.
     pub(super) fn rank(&self, own: &str, silence_ms: u64) -> (usize, usize) {
         let live =
             self.known.iter().filter(|(_, other)| !self.is_silent(other, silence_ms)).map(|(name, _)| name.as_str());
         live.fold((0, 1), |(rank, nodes), name| (rank + usize::from(name < own), nodes + 1))
     }
 
-    /// The names of nodes that were silent for so long.
+    /// The names of nodes that were silent for `forget_ms`.
     pub(super) fn forgotten(&self, forget_ms: u64) -> Vec<String> {
         let silent = self.known.iter().filter(|(_, other)| self.is_silent(other, forget_ms));
         silent.map(|(name, _)| name.clone()).collect()

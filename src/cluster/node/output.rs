@@ -1,4 +1,4 @@
-//! What a node wants done, and what it says of itself.
+//! The outputs of a node, and its standing.
 
 use super::changes::ChangeOutcome;
 use crate::cluster::entry::EntryId;
@@ -11,56 +11,57 @@ use crate::vote::id::ServerId;
 /// One of a node's two connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NodeLine {
-    /// On which it follows the log, reads the state, gives back, and says how it stands.
+    /// The node follows the log on it, reads the state, gives back, and renews its record.
     Feed,
-    /// On which it has changes made.
+    /// The node has callers' changes made on it.
     Votes,
 }
 
-/// What the node wants done.
+/// An output, for the caller to carry out.
 pub enum Output {
-    /// A connection is to be made: [`NodeMachine::connected`](super::NodeMachine::connected) or [`NodeMachine::lost`](super::NodeMachine::lost) tells of it.
+    /// Make a connection. The caller answers with [`NodeMachine::connected`](super::NodeMachine::connected) or
+    /// [`NodeMachine::lost`](super::NodeMachine::lost).
     Connect(NodeLine),
-    /// A connection is of no use any more. Nothing is told of it.
+    /// Close a connection. The caller gives no more news of it.
     Close(NodeLine),
-    /// A question. Answers come in the order of the questions on their connection.
+    /// Ask a question. Answers come in the order of the questions on their connection.
     Ask(NodeLine, StoreQuestion),
-    /// Changes of what is shown, in their order.
+    /// Change the shown state by these events, in their order.
     Show(Vec<Event>),
-    /// A state in place of the one that is shown.
+    /// Show this state in place of the present one.
     Replace(Box<FullState>),
-    /// What became of the change of this caller.
+    /// Give this caller the outcome of its change.
     Answer(u64, ChangeOutcome),
-    /// The store's id, to be kept over restarts.
+    /// Keep the store's id over restarts.
     Keep(String),
-    /// What an operator is to know.
+    /// News for an operator.
     Note(Note),
 }
 
-/// What an operator is to know.
+/// News for an operator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// The state was read whole for this cause; so many facts are to be given back.
+    /// The node has read the whole state for this cause, and owes this number of facts.
     Read(RebuildCause, usize),
-    /// The store has taken back so many facts, and has refused so many: it has what outweighs them, or they are over.
+    /// The numbers of facts that the store has taken back and refused: it has facts that outweigh these, or they are over.
     Given(usize, usize),
-    /// Something in the store cannot be read.
+    /// A part of the store cannot be read.
     Unreadable(String),
     /// Another program wrote this entry.
     Strange(EntryId),
-    /// All that was owed is given back.
+    /// All owed facts are given back.
     GivenBack,
-    /// The store does not take what is given back.
+    /// The store does not take facts that are given back.
     Refused(String),
     /// The facts of a server cannot be given back, as its key is of a strange type.
     SetAside(ServerId, String),
-    /// The store may lack what others know: changes wait for them.
+    /// The store may lack facts that other nodes know: changes wait for those nodes.
     Waits,
-    /// Nobody is waited for any more.
+    /// The wait for other nodes is over.
     WaitIsOver,
-    /// This process stood still for so long, in milliseconds.
+    /// The time for which this process stood still, in milliseconds.
     StoodStill(u64),
-    /// A reply did not come in time: its connection is given up.
+    /// A reply did not come in time: the node gives its connection up.
     Late(NodeLine),
     /// The store cannot be followed.
     Unfit(Unfit),
@@ -69,35 +70,35 @@ pub enum Note {
 /// Why a store cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It has no id.
+    /// The store has no id.
     Empty,
-    /// It is being filled.
+    /// The store is being filled.
     Filling,
-    /// It is another store than this one, which was followed before.
+    /// The store has this id, and not the one of the store that the node followed before.
     Other(String),
-    /// Its keys are of this version.
+    /// The store's keys have this schema, which the node does not know.
     Schema(String),
-    /// Its cooldown has so many seconds.
+    /// The store has this cooldown, in seconds.
     Cooldown(u64),
-    /// It tells IPv6 voters apart by so many bits.
+    /// The store tells IPv6 voters apart by this number of bits.
     Prefix(u64),
-    /// It refuses, in its own words.
+    /// The store refuses, in these words.
     Refused(String),
 }
 
-/// Where a node stands.
+/// A node's standing with its store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeStanding {
-    /// It has no connection, or it cannot follow the store, and why.
+    /// The node has no connection, or cannot follow the store, and why.
     Away(Option<Unfit>),
-    /// It looks whether the store has lost anything.
+    /// The node asks whether the store has lost anything.
     Judging,
-    /// It reads the state whole.
+    /// The node reads the whole state.
     Loading,
-    /// It follows, and owes the store so many facts.
+    /// The node follows, and owes the store this number of facts.
     GivingBack(usize),
-    /// It follows, and waits until other nodes have given back what they know.
+    /// The node follows, and waits until other nodes have given back what they know.
     Waiting,
-    /// It follows.
+    /// The node follows, and takes changes.
     Following,
 }

@@ -1,8 +1,8 @@
-//! A whole reading of the store, piece by piece, while others write. The pieces are not of one moment; but all of them are
-//! facts, and so is what the log brings of the time since: joined, they are the state at the end of the log.
+//! A whole reading of the store, piece by piece, while others write. The pieces are of different moments. But all of them are
+//! facts, and so are the later entries of the log: joined, they are the state at the end of the log.
 //!
-//! That holds within one history. A store that goes back during a reading would leave facts in it that the store has not. So
-//! with each piece the store's last entry is asked for, in one go, and the log has to lead over each of those.
+//! That holds within one history. A store that goes back during a reading would leave facts in it that the store lacks. So each
+//! piece is asked for together with the store's last entry, and the log has to lead over each of these entries.
 
 use std::collections::{HashMap, HashSet};
 
@@ -24,7 +24,7 @@ use crate::vote::id::ServerId;
 use crate::vote::table::{CooldownView, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// What is asked next.
+/// The next question.
 #[derive(Debug)]
 enum ReadingStep {
     Meta,
@@ -32,56 +32,56 @@ enum ReadingStep {
     Votes,
     Gone(usize),
     Log,
-    /// Whether the store still holds the entry up to which it was read.
+    /// Whether the store still holds the last entry read.
     Check,
 }
 
 /// A reading under way.
 pub(crate) struct StateReading {
-    /// Why it is read.
+    /// The cause of the reading.
     pub(super) cause: RebuildCause,
-    /// What is to be shown.
+    /// The state to show.
     pub(crate) state: FullState,
-    /// What is known besides.
+    /// The facts besides the votes.
     pub(super) known: Knowledge,
-    /// How far it goes.
+    /// The last entry read.
     pub(crate) position: Last,
     /// The last entry that came with a piece.
     of_pieces: Last,
-    /// The log goes on behind this entry, which another program may have written behind that one.
+    /// The log is read on behind this entry. Another program may have written it behind `position`.
     pub(crate) cursor: EntryId,
-    /// Entries that are asked for at once.
+    /// The entries to ask for at once.
     entries_max: usize,
     step: ReadingStep,
     /// Whether an entry out of turn was skipped.
     has_skipped: bool,
     servers: Vec<ServerId>,
-    /// How many servers' votes were asked for, and how many have come.
+    /// The number of servers whose votes were asked for, and of those whose votes have come.
     asked: usize,
     answered: usize,
-    /// Votes of the log by their servers, until the reading is whole: of which listing they are is known once the log was read
-    /// to its end, as the directory was ahead of it.
+    /// Votes of the log by their servers, until the reading is whole. Their listings are known once the log was read to its end,
+    /// as the directory was ahead of it.
     held: Option<HeldVotes>,
-    /// What cannot be read, to be told.
+    /// The unreadable parts of the store, to be reported.
     pub(crate) unreadable: Vec<String>,
 }
 
-/// How a reading goes on.
+/// The progress of a reading.
 pub(crate) enum ReadingProgress {
-    /// There is more to ask.
+    /// The reading has more to ask.
     More,
-    /// It is whole, and was of one history.
+    /// The reading is whole, and of one history.
     Whole,
-    /// It has to begin anew.
+    /// The reading has to begin anew.
     Torn,
-    /// The store refuses it.
+    /// The store refuses the reading.
     Refused(String),
-    /// The store is not the one, or does not fit: its id, its schema, its cooldown and its prefix.
+    /// The store's id, schema, cooldown in seconds and IPv6 prefix. The caller checks whether they fit.
     Of(String, String, u64, u64),
 }
 
 impl StateReading {
-    /// One that has asked nothing yet.
+    /// A reading that has asked nothing yet.
     pub(crate) fn new(cause: RebuildCause, shown: &CooldownView, entries_max: usize) -> Self {
         let state = FullState { table: shown.shadow(), servers: Snapshot::default() };
         let (known, position, of_pieces, cursor, servers, asked, answered, unreadable) = Default::default();
@@ -103,7 +103,7 @@ impl StateReading {
         }
     }
 
-    /// What to ask now, in one go. Several servers' votes are asked for at once; other pieces one by one.
+    /// The questions to ask now, in one go. Votes of several servers are asked for at once, other pieces one by one.
     pub(crate) fn questions(&mut self, bounds: &Bounds, live_after: UnixSeconds) -> Vec<StoreQuestion> {
         let mut questions = self.pieces(bounds, live_after);
         let is_piece = matches!(self.step, ReadingStep::Servers(_) | ReadingStep::Votes | ReadingStep::Gone(_));
@@ -148,7 +148,7 @@ impl StateReading {
                 self.step = ReadingStep::Servers("0".to_owned());
                 return ReadingProgress::Of(store, schema, cooldown_s, prefix);
             }
-            // With a piece.
+            // This answer came with a piece.
             (_, StoreReply::Meta { last, .. }) => {
                 if last != self.of_pieces && last.n <= self.of_pieces.n {
                     return ReadingProgress::Torn;
@@ -188,7 +188,7 @@ impl StateReading {
                     self.step = ReadingStep::Check;
                 }
             }
-            // An entry out of turn is another program's, where the store's last entry is the one that was read last.
+            // If the store's last entry is the last one read, an entry out of turn is another program's.
             (ReadingStep::Check, StoreReply::Head { is_held: true, last, .. })
                 if !self.has_skipped || last == self.position =>
             {
@@ -230,7 +230,7 @@ impl StateReading {
         let _of_the_store = self.join(said, cooldown, now);
     }
 
-    /// Joins facts to what was read. Gives those that were new.
+    /// Joins facts to the reading. Gives the new ones.
     pub(super) fn join(&mut self, facts: Vec<Said>, cooldown: Cooldown, now: UnixSeconds) -> Vec<Said> {
         let shown = self.state.table.view();
         let mut overlay = Overlay::default();
@@ -241,7 +241,7 @@ impl StateReading {
         fresh
     }
 
-    /// What the log says of votes is of the listings that stand at its end.
+    /// Joins the votes of the log, under the listings that stand at its end.
     fn join_held(&mut self, cooldown: Cooldown, now: UnixSeconds) {
         let mut votes = Vec::new();
         for (server, held) in self.held.take().map(|held| held.0).unwrap_or_default() {
@@ -257,7 +257,7 @@ impl StateReading {
         }
     }
 
-    /// Whether the log goes on from here. A reading that is whole may follow it for as long as it likes.
+    /// Takes in entries of the log. Gives whether the log goes on from here. A whole reading may follow the log further.
     pub(crate) fn follow(&mut self, lines: Vec<LogItem>, cooldown: Cooldown, now: UnixSeconds) -> bool {
         let shown = self.state.table.view();
         let mut overlay = Overlay::default();
@@ -294,9 +294,9 @@ impl StateReading {
 struct HeldVotes(HashMap<ServerId, Vec<(UnixSeconds, VoterAddress)>>);
 
 impl HeldVotes {
-    /// Takes the votes out of an entry's facts. Those before the end of the present listing of their server, or before another
-    /// listing of it begins, were of an earlier one, and go. That an earlier listing has ended may be told late, by a node
-    /// that was away: it says nothing of the votes before. `None` where an entry has both, and the listing has had another token since
+    /// Takes the votes out of an entry's facts. Votes go that come before the end of their server's present listing, or before
+    /// another listing of it begins: they were of an earlier one. The end of an earlier listing may come late, from a node that
+    /// was away: it says nothing of the votes before it. `None` if an entry has both, and the listing has had another token since
     /// it began: it may have begun with this entry, or long before.
     fn hold(&mut self, facts: Vec<EntryFact>, present: impl Fn(ServerId) -> Option<Listing>) -> Option<Vec<EntryFact>> {
         let mut ended = HashSet::new();
@@ -333,7 +333,7 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
     entry.last.n == position.n + 1 && entry.before == position.mark()
 }
 
-/// Joins what an entry says. Gives it as facts: a vote is of the listing that the store has there.
+/// Joins an entry's facts, and gives them: a vote is of the listing that the store has there.
 pub(super) fn take_entry(join: &mut Join<'_>, listings: &mut StoreListings, facts: Vec<EntryFact>) -> Vec<Said> {
     let mut taken = Vec::new();
     for fact in facts {

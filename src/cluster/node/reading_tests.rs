@@ -1,4 +1,4 @@
-//! Readings of pieces that are said here.
+//! Tests of readings, whose pieces the tests give.
 
 use super::{ReadingProgress, StateReading};
 use crate::cluster::entry::EntryId;
@@ -22,8 +22,7 @@ fn entry(n: u64, facts: Vec<EntryFact>) -> LogItem {
     LogItem::Entry(Entry { last: at(n), before, facts })
 }
 
-/// A reading of these pieces, behind what the store is, and up to its answer that it holds the last entry. `None` where it has to
-/// begin anew.
+/// A reading of these pieces, from the store's identity to its answer that it holds the last entry. `None` if it was torn.
 fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
     let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
     let begin = StoreReply::Meta {
@@ -46,7 +45,7 @@ fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
     Some(reading)
 }
 
-/// The directory is read ahead of the log: which votes of the log are of which listing, the log says.
+/// The directory is read ahead of the log: the log says which of its votes are of which listing.
 #[test]
 fn votes_are_of_the_listing_that_the_log_has_come_to() {
     let listing = |stamp: u64| Listing::read(&format!("{stamp:016}-{stamp:016x}")).expect("a listing");
@@ -57,7 +56,7 @@ fn votes_are_of_the_listing_that_the_log_has_come_to() {
     let vote = |address| EntryFact::Vote(SERVER, NOW, VoterAddress::V4(Ipv4(address)));
     let said = |fact| EntryFact::Other(Said { server: SERVER, fact });
     let (gone, listed) = (|stamp| said(Fact::ListingGone(listing(stamp))), |record| said(Fact::Listed(record)));
-    // What is shown of a server that the directory has under the listing of stamp 20.
+    // The voters shown for a server that the directory has under the listing of stamp 20.
     let shown = |entries: Vec<Vec<EntryFact>>| {
         let entries = entries.into_iter().zip(1..).map(|(facts, n)| entry(n, facts)).collect();
         let reading = read(vec![
@@ -75,12 +74,11 @@ fn votes_are_of_the_listing_that_the_log_has_come_to() {
         shown.sort_unstable();
         Some(shown)
     };
-    // That an earlier listing has ended is told late: the vote is of the present one.
+    // The end of an earlier listing comes late: the vote is of the present one.
     assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)]]), Some(vec![7]));
     // The earlier listing ends behind its vote, and the present one begins.
     assert_eq!(shown(vec![vec![vote(7)], vec![gone(10)], vec![listed(record(20, 20)), vote(8)]]), Some(vec![8]));
-    // In one entry, with a token that was changed since: it may say that the listing has just begun, or that an earlier one has
-    // ended long before.
+    // Both come in one entry, with a later token: either the listing has just begun, or an earlier one has ended long before.
     assert_eq!(shown(vec![vec![vote(7)], vec![gone(10), listed(record(20, 25)), vote(8)]]), None);
     assert_eq!(shown(vec![vec![gone(10), listed(record(20, 25)), vote(8)]]), Some(vec![8]));
     // A changed token begins no listing.
@@ -99,8 +97,8 @@ fn a_whole_reading_follows_the_log_and_finds_a_hole() {
     assert!(!reading.follow(vec![entry(4, Vec::new())], Cooldown::USUAL, NOW), "a hole");
 }
 
-/// Regression: a store went back between a piece and the next one. What it had forgotten by then was shown, and given
-/// back by nobody.
+/// Regression: a store went back between two pieces. The node showed facts that the store had forgotten, and no node gave them
+/// back.
 #[test]
 fn a_reading_is_of_one_history() {
     let ends = |with_piece: Last, log: Vec<LogItem>| {

@@ -1,29 +1,29 @@
-//! What is owed to the store, of one kind: in the same order at every node, so that nodes that owe the same share the work.
+//! Owed facts of one kind, in the same order at every node, so that nodes that owe the same share the work.
 
 use crate::cluster::wire::fact::{Fact, Said};
 use crate::vote::address::Voter;
 use crate::vote::id::ServerId;
 
-/// Facts that the store is to be given.
+/// Facts to give to the store.
 #[derive(Debug, Default)]
 pub(super) struct Share {
-    /// In an order that is the same everywhere: servers by a hash, and what is known of one together.
+    /// The facts in an order that is the same everywhere: servers by a hash, and facts of one server together.
     facts: Vec<(u64, Said)>,
-    /// Those that need not be given any more.
+    /// Whether each fact is settled: it need not be given any more.
     settled: Vec<bool>,
     left: usize,
-    /// Where the next batch begins.
+    /// The index at which the next batch begins.
     at: usize,
 }
 
-/// A place for each server, which says nothing of how many votes it has.
+/// A place for each server, independent of its number of votes.
 const fn place_of(server: ServerId) -> u64 {
     let mixed = (server.0 as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed ^ (mixed >> 32)).wrapping_mul(0xd6e8_feb8_6659_fd93)
 }
 
 impl Share {
-    /// All of these, of which the node of this rank among so many begins at its part.
+    /// A share of all these facts. The node of this rank among this number of nodes begins at its part.
     pub(super) fn new(facts: Vec<Said>, rank: usize, nodes: usize) -> Self {
         let mut facts: Vec<(u64, Said)> = facts.into_iter().map(|said| (place_of(said.server), said)).collect();
         facts.sort_unstable();
@@ -32,7 +32,7 @@ impl Share {
         Self { settled: vec![false; left], facts, left, at }
     }
 
-    /// How many are left.
+    /// The number of facts left.
     pub(super) const fn len(&self) -> usize {
         self.left
     }
@@ -41,7 +41,7 @@ impl Share {
         self.left == 0
     }
 
-    /// It need not be given any more; whether it was left.
+    /// Settles a fact. Gives whether it was left.
     pub(super) fn settle(&mut self, said: &Said) -> bool {
         let Some(place) = self.place(said).filter(|place| !self.settled[*place]) else { return false };
         self.settled[place] = true;
@@ -49,7 +49,7 @@ impl Share {
         true
     }
 
-    /// Those that `is_settled` need not be given any more.
+    /// Settles all facts for which `is_settled` is true.
     pub(super) fn settle_where(&mut self, is_settled: impl Fn(&Said) -> bool) {
         for ((_, said), settled) in self.facts.iter().zip(&mut self.settled) {
             if !*settled && is_settled(said) {
@@ -59,7 +59,7 @@ impl Share {
         }
     }
 
-    /// The next ones, about so many: votes of one server and instant may be one vote, and stay together.
+    /// The next facts, about `max`: votes of one server and instant may be one vote, and stay together.
     pub(super) fn next(&mut self, max: usize) -> Vec<Said> {
         let mut batch: Vec<Said> = Vec::new();
         for _ in 0..self.facts.len() {
@@ -79,12 +79,12 @@ impl Share {
         batch
     }
 
-    /// All that are left.
+    /// All facts left.
     pub(super) fn left(&self) -> impl Iterator<Item = &Said> {
         self.facts.iter().zip(&self.settled).filter(|(_, settled)| !**settled).map(|((_, said), _)| said)
     }
 
-    /// Those of a server that are left.
+    /// The facts left of a server.
     pub(super) fn left_of(&self, server: ServerId) -> impl Iterator<Item = &Said> {
         let place = place_of(server);
         let from = self.facts.partition_point(|(other, _)| *other < place);

@@ -1,5 +1,5 @@
-//! How the store lists servers at the entry that a node has come to, where the node knows better. The log says of a vote which
-//! server it is for, and not under which listing: it is of the one that the store has there.
+//! The store's listings at the entry that a node has come to, where the node knows better. A vote in the log names its server,
+//! and not its listing: that is the one which the store has there.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ impl StoreListings {
         self.0.get(&server).copied().unwrap_or(known)
     }
 
-    /// The store has this listing of a server, and the node knows that one.
+    /// Notes that the store has the listing `stored` of a server, and the node knows the listing `known`.
     pub(super) fn set(&mut self, server: ServerId, stored: Option<Listing>, known: Option<Listing>) {
         if stored == known {
             self.0.remove(&server);

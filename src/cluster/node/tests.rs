@@ -1,4 +1,4 @@
-//! The machine alone, told what it would hear from a store.
+//! Tests of the machine alone: each test plays the store.
 
 use super::bounds::Bounds;
 use super::changes::{ChangeOutcome, WantedChange, WantedServer};
@@ -25,7 +25,7 @@ const STORE_MS: u64 = 1_800_000_000_000;
 const SERVER: ServerId = ServerId(28);
 const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
 
-/// A node and what it shows. The test plays the store.
+/// A node, and the state that it shows.
 struct Played {
     node: NodeMachine,
     shown: FullState,
@@ -129,7 +129,7 @@ impl Played {
         }
     }
 
-    /// The store has forgotten all votes, and what came behind the listing: it is read whole.
+    /// Plays a store that has forgotten all votes, and all that came behind the listing: the node reads it whole.
     fn forget(&mut self) {
         self.node.lost(NodeLine::Feed, self.now_ms);
         self.carry_out();
@@ -140,7 +140,7 @@ impl Played {
         self.read(Vec::new());
     }
 
-    /// Answers the record of this node with these of others.
+    /// Answers the record of this node with these records of others.
     fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
         loop {
             match self.next(NodeLine::Feed) {
@@ -165,7 +165,7 @@ impl Played {
         }
     }
 
-    /// A node that has read a store with these votes, and for which nobody waits.
+    /// A node that has read a store with these votes, and waits for no other node.
     fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
         let mut played = Self::new();
         played.tick(0);
@@ -219,7 +219,7 @@ fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
     played.reply(NodeLine::Votes, Some(STORE_MS + 400), StoreReply::Done(Done::Recorded(at(), record()), made));
     assert_eq!(played.voted_at(), Some(at()), "it is shown before anybody is told");
     assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
-    // An answer that is older gives no term.
+    // An older answer gives no term.
     played.tick(1_000);
     played.asked[1].clear();
     played.node.change(2, cast, played.now_ms);
@@ -267,7 +267,7 @@ fn what_the_store_has_lost_is_shown_and_given_back() {
     let given = vec![Given::Stands];
     played.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Done(Done::Given(given), Some(entry(2))));
     assert_eq!(played.node.standing(), NodeStanding::Following);
-    // Regression: a store that lost it again, before the log brought it, was taken to have lost nothing.
+    // Regression: if a store lost the fact again, before the log brought it, the node did not notice.
     let StoreQuestion::Node(_, last, record) = played.next(NodeLine::Feed) else { panic!("the others are not told") };
     assert_eq!((last, record.owed), (entry(2), 0));
 }
@@ -431,14 +431,14 @@ fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
     };
     let done = || Done::Recorded(later, record());
 
-    // The store has another entry in the place of the one that was read.
+    // The store has another entry in the place of the one read.
     let (mut played, bits) = cast();
     let (made, _) = vote(2, bits, Vec::new());
     played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(done(), Some(made)));
     assert_eq!(played.answers, [(1, ChangeOutcome::Silent)]);
     assert_eq!(played.node.standing(), NodeStanding::Judging);
 
-    // It may have one: the log decides.
+    // The store may have another one: the log decides.
     for is_brought in [true, false] {
         let (mut played, bits) = cast();
         let gone = EntryFact::Other(Said { server: SERVER, fact: Fact::VoteGone(at(), VOTER) });
@@ -454,7 +454,7 @@ fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
     }
 }
 
-/// Regression: a node that had not read yet how a server was removed and listed again cancelled an earlier vote, which another
+/// Regression: a node had not read yet that a server was removed and listed again, and cancelled an earlier vote, which another
 /// node had recorded since. It told the caller that the cooldown was over, and went on to show the vote of the former listing.
 #[test]
 fn a_cancellation_is_told_once_no_later_vote_counts() {

@@ -1,4 +1,4 @@
-//! The votes' connection: changes that callers want are made on it, and the store is asked on it each second for the time.
+//! The votes' connection: the node has callers' changes made on it, and asks the store for the time each second.
 
 use super::changes::{ChangeOutcome, NextStep, Pending};
 use super::connection::Asked;
@@ -10,12 +10,12 @@ use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::{StoreQuestion, Terms};
 use crate::vote::id::ServerId;
 
-/// What a question is for.
+/// The purpose of a question.
 #[derive(Debug)]
 pub(super) enum VotesPurpose {
-    /// The time, and whether this store holds the last entry that is known.
+    /// To learn the time, and whether this store holds the last entry that the node knows.
     Beat,
-    /// A change.
+    /// To make the change of this caller.
     Change(u64),
 }
 
@@ -29,7 +29,7 @@ impl NodeMachine {
         self.outputs.push(Output::Ask(NodeLine::Votes, question));
     }
 
-    /// What was called is in doubt; of everything else nothing was done.
+    /// Gives up the connection. Changes whose call was sent are in doubt; the store has done nothing for the others.
     pub(super) fn drop_votes(&mut self, now_ms: u64) {
         self.is_elsewhere = false;
         for asked in self.votes.drop(now_ms, &self.bounds) {
@@ -76,7 +76,7 @@ impl NodeMachine {
         }
     }
 
-    /// Changes for which it is too late: nothing was asked for them yet, or the log does not bring them.
+    /// Ends changes that are too late: nothing was asked for them yet, or the log does not bring them.
     fn end_late(&mut self, now_ms: u64) {
         while let Some((caller, pending)) =
             self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
@@ -107,7 +107,7 @@ impl NodeMachine {
         match next {
             NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
             NextStep::Call(server, call) => {
-                // What has become known since may forbid it.
+                // Later news may forbid the call.
                 let (why, until_ms) = (self.refusal(is_vote, now_ms), self.votes.store_ms(deadline_ms));
                 let Some(until_ms) = until_ms.filter(|_| why.is_none()) else {
                     return self.end(caller, ChangeOutcome::Unavailable(why.unwrap_or_default()));
@@ -163,7 +163,7 @@ impl NodeMachine {
         }
     }
 
-    /// The store has made a change: it is shown, and then the caller is told.
+    /// Shows a change that the store has made, and then tells the caller.
     fn made(&mut self, caller: u64, server: Option<ServerId>, done: Done, made: Option<Last>, now_ms: u64) {
         let Some((pending, last)) = self.pending.get(&caller).zip(made) else { return };
         if pending.is_seen {
@@ -175,7 +175,7 @@ impl NodeMachine {
         let ((counts_already, are_shown), fresh) = self.join(now, |join| {
             let counts_already = is_only && facts.iter().any(|said| join.has_another_vote(said));
             for said in &facts {
-                // How servers are listed follows the log alone, as its votes are of the listing that it has come to.
+                // Listings follow the log alone, as its votes are of the listing that it has come to.
                 if !(is_ahead && join.changes_listing(said)) {
                     join.take(said.clone());
                 }
@@ -191,17 +191,17 @@ impl NodeMachine {
                 pending.wait_for_log(server, done);
             }
         } else if fresh.is_empty() {
-            // What is not shown although the log was read past it was taken away since.
+            // A fact that is not shown, although the log was read past it, was taken away since.
             self.tell(caller, server, done, now_ms);
         } else {
-            // The log was read past that number, and this was not there: the store forgot what this node had read before.
+            // The log was read past that number, and this entry was not there: the store forgot entries that this node had read.
             self.note_doubt(RebuildCause::Gap);
             self.end(caller, ChangeOutcome::Silent);
         }
     }
 
-    /// Tells what the log has brought. Where another vote counts by now, the store had forgotten that one when it made the
-    /// change: nobody is to be paid for both votes, and no cooldown is told as over that is shown.
+    /// Tells a caller the outcome that the log has brought. If another vote counts by now, the store had forgotten that one when
+    /// it made the change. Nobody is to be paid for both votes, and no caller is told that a shown cooldown is over.
     fn tell(&mut self, caller: u64, server: Option<ServerId>, done: Done, now_ms: u64) {
         let only = self.pending.get(&caller).filter(|pending| pending.leaves_no_other_vote());
         let facts = only.map(|pending| pending.facts(server, &done)).unwrap_or_default();
@@ -219,7 +219,7 @@ impl NodeMachine {
         }
     }
 
-    /// Nobody waits for it any more. What it says is known all the same, by the log.
+    /// Takes an answer for which no caller waits any more. The log brings its facts all the same.
     fn take_unawaited(&mut self, reply: StoreReply) {
         if let StoreReply::Refused(StoreRefusal { kind: RefusalKind::Lost, .. }) = reply {
             self.suspect();

@@ -1,5 +1,5 @@
-//! Commands on their way to the store: the single changes that each needs, and the answer that their outcomes make. Knows
-//! no machine and no store.
+//! Commands on their way to the store: the single changes that each needs, and the answer that their outcomes make. This module
+//! knows no machine and no store.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -16,22 +16,22 @@ use crate::vote::id::{ServerId, Token};
 use crate::vote::table::CooldownView;
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// Commands with changes on their way.
+/// Commands with changes that the store has not decided.
 #[derive(Default)]
 pub(super) struct Commands {
-    /// The number of the last change and of the last command.
+    /// The numbers of the last change and of the last command.
     changes: u64,
     numbered: u64,
     parts: HashMap<u64, Part>,
     under_way: HashMap<u64, UnderWay>,
 }
 
-/// A command of which some parts are not decided.
+/// A command with undecided parts.
 struct UnderWay {
-    /// The answer that each part alone would get.
+    /// The answer to each part alone.
     parts: Vec<Reply>,
     undecided: usize,
-    /// Changes of a command that is made line after line, which wait for the ones before.
+    /// The changes that wait for earlier ones, in a command that is made line by line.
     later: VecDeque<(u64, WantedChange)>,
     /// Changes that the store has made.
     made: u64,
@@ -40,7 +40,7 @@ struct UnderWay {
     respond: Respond,
 }
 
-/// A part of a command, and where its outcome goes.
+/// A part of a command, and the place of its outcome.
 struct Part {
     command: u64,
     index: usize,
@@ -48,44 +48,43 @@ struct Part {
     is_confirmed: bool,
 }
 
-/// What the answer to a part needs besides its outcome.
+/// The data that the answer to a part needs besides its outcome.
 enum WantedAnswer {
-    /// Its addresses as the caller and as the store know them.
+    /// The voter as the caller knows it, and its addresses as the store knows them.
     Vote(Voter, Vec<VoterAddress>),
     Cancel,
-    /// It is no success where the server keeps another token than this one.
+    /// The token that the server has to keep: it is no success if the server has another one.
     List(Option<Token>),
     Remove,
 }
 
-/// A command that is decided.
+/// A decided command.
 pub(super) struct DecidedCommand {
     pub(super) reply: Reply,
     /// Changes that the store has made.
     pub(super) made: u64,
     /// Votes in the command, for counting.
     pub(super) votes: u64,
-    /// When it was taken, in microseconds of the monotonic clock.
+    /// The time at which the recorder took the command, in microseconds of the monotonic clock.
     pub(super) taken_us: u64,
     pub(super) respond: Respond,
 }
 
-/// What follows a decided change of a command.
+/// The next step after a decided change of a command.
 pub(super) enum Following {
-    /// The next change of a command that is made line after line.
+    /// The next change of a command that is made line by line.
     Change(u64, WantedChange),
-    /// Nothing: it was the last one.
+    /// The end of the command: this change was its last one.
     End(DecidedCommand),
 }
 
 impl Commands {
-    /// Changes that are not decided.
+    /// The number of undecided changes.
     pub(super) fn changes_len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Takes a command. Gives the changes to begin with, each with a number greater than that of any before, or the command
-    /// where it needs none.
+    /// Takes a command. Gives its first changes, each with a number greater than any before, or the decided command without any.
     pub(super) fn take(
         &mut self,
         request: Request,
@@ -121,19 +120,19 @@ impl Commands {
         Ok(changes)
     }
 
-    /// Too few replicas hold this change.
+    /// Notes that too few replicas hold this change.
     pub(super) fn note_unconfirmed(&mut self, change: u64) {
         if let Some(part) = self.parts.get_mut(&change) {
             part.is_confirmed = false;
         }
     }
 
-    /// A change is decided. Gives what follows.
+    /// Notes the outcome of a change. Gives the next step of its command.
     pub(super) fn decide(&mut self, change: u64, outcome: ChangeOutcome, cooldown: Cooldown) -> Option<Following> {
         let Part { command, index, wanted, is_confirmed } = self.parts.remove(&change)?;
         let under_way = self.under_way.get_mut(&command)?;
         if !matches!(outcome, ChangeOutcome::Decided(..)) {
-            // The whole command is answered so: the next line would only wait as long.
+            // This outcome answers the whole command: the next line would only wait as long.
             for (number, _) in under_way.later.drain(..) {
                 self.parts.remove(&number);
                 under_way.undecided -= 1;
@@ -151,8 +150,8 @@ impl Commands {
 }
 
 impl UnderWay {
-    /// Where one part was refused, or its outcome is unknown, the whole command is answered so: a second try finds the other
-    /// parts unchanged.
+    /// A part that was refused, or whose outcome is unknown, decides the answer to the whole command: a second try finds the
+    /// other parts unchanged.
     fn decided(self) -> DecidedCommand {
         let Self { parts, made, votes, taken_us, respond, .. } = self;
         let reply = match parts.into_iter().reduce(joined) {
@@ -163,7 +162,7 @@ impl UnderWay {
     }
 }
 
-/// The answer to two parts of a command, which are of one kind unless the store failed at one of them.
+/// Joins the answers to two parts of a command. They are of one kind unless the store failed at one of them.
 fn joined(one: Reply, other: Reply) -> Reply {
     match (one, other) {
         (Reply::Votes(mut all), Reply::Votes(more)) => {
@@ -193,8 +192,8 @@ fn is_change(reply: &Reply) -> bool {
     }
 }
 
-/// Whether the lines of a command are made one after the other. All others are made together, as each takes more than one
-/// journey to the store, and a line that has to begin again comes behind later lines.
+/// Whether the lines of a command are made one by one. The lines of all other commands are made together: each takes more than
+/// one journey to the store. A line that has to begin again then comes behind later lines.
 fn depends_on_order(command: &Command) -> bool {
     match command {
         Command::Servers(servers, _) => {
@@ -203,7 +202,7 @@ fn depends_on_order(command: &Command) -> bool {
                 !ids.insert(server) || token.as_ref().is_some_and(|token| !tokens.insert(token.as_str()))
             })
         }
-        // One server may have both names.
+        // An id and a token may name one server.
         Command::Votes(votes, Mode::Cast) => {
             let by_token = votes.iter().filter(|vote| matches!(vote.server, ServerName::Token(_))).count();
             by_token > 0 && by_token < votes.len()
@@ -212,9 +211,9 @@ fn depends_on_order(command: &Command) -> bool {
     }
 }
 
-/// What a part of a command needs.
+/// The need of a part of a command.
 enum Planned {
-    /// Nothing: this is its answer.
+    /// No change: this is its answer.
     Known(Reply),
     Change(WantedChange, WantedAnswer),
 }
@@ -227,7 +226,7 @@ fn plan(command: Command, cooldowns: &CooldownView, now: UnixSeconds) -> Vec<Pla
         }
         Command::CancelAll(address) => {
             let address = cooldowns.voter(address);
-            // What the parts are counted onto.
+            // The outcomes of the parts are added to this count.
             let mut parts = vec![Planned::Known(Reply::CancelledAll(0))];
             let held = cooldowns.find(|pair| pair.address == address);
             parts
@@ -242,7 +241,7 @@ fn plan(command: Command, cooldowns: &CooldownView, now: UnixSeconds) -> Vec<Pla
             vec![generate_token().map_or_else(not_generated, planned)]
         }
         Command::Remove(server) => vec![Planned::Change(WantedChange::Remove(server), WantedAnswer::Remove)],
-        // The recorder answers it itself: it never comes here.
+        // The recorder answers this command itself, and never passes it on.
         Command::Digest => Vec::new(),
     }
 }
@@ -268,7 +267,7 @@ fn plan_vote(vote: Vote, mode: Mode, cooldowns: &CooldownView, now: UnixSeconds)
 fn plan_server(server: NewServer, tokens: Tokens) -> Planned {
     let NewServer { server, token } = server;
     let Some(spare) = token.clone().or_else(generate_token) else { return not_generated() };
-    // Where a listed server keeps its token, the one that is said is for a new one only.
+    // If a listed server keeps its token, the caller's token is for a new server only.
     let (said, kept) = if tokens == Tokens::Keep { (None, token) } else { (token, None) };
     let change = WantedChange::List { server, said, spare, bits: random::number() };
     Planned::Change(change, WantedAnswer::List(kept))
@@ -285,7 +284,7 @@ impl WantedAnswer {
         }
     }
 
-    /// `None` where what stood was another each time: nothing was done.
+    /// `None` if each try found another state than the one it named: nothing was done.
     fn answer(self, server: Option<ServerId>, done: Done, is_confirmed: bool, cooldown: Cooldown) -> Option<Reply> {
         let listed = |outcome: fn(ServerId, Token) -> ServerOutcome, token| Some(outcome(server?, token));
         let outcome = match (self, done) {
@@ -371,7 +370,7 @@ mod tests {
         Command::Votes((1..=servers).map(vote).collect(), Mode::Record)
     }
 
-    /// The answer to two votes with these outcomes.
+    /// The answer to a command of two votes with these outcomes.
     fn reply(outcomes: [ChangeOutcome; 2]) -> Reply {
         let (mut commands, table) = (Commands::default(), CooldownTable::default());
         let changes = commands.take(request(votes(2)), &table.view(), NOW, 0).map_err(|_| ()).expect("two changes");
@@ -386,7 +385,7 @@ mod tests {
         decided.reply
     }
 
-    /// Regression: line 2 of 4 lost its token to line 4, as the store was asked again about the first server only.
+    /// Regression: line 2 of 4 lost its token to line 4, as the second try at the first server asked the store about it alone.
     #[test]
     fn lines_about_one_server_or_token_are_made_one_after_the_other() {
         let token = |text: &str| Token::new(text).expect("a token");
@@ -407,7 +406,7 @@ mod tests {
             assert!(matches!(following, Some(Following::Change(next, _)) if next == number + 1), "{number}");
         }
         let Some(Following::End(_)) = commands.decide(3, in_use(), Cooldown::USUAL) else { panic!("it was the last") };
-        // A store that is silent is not asked for each line.
+        // The recorder does not ask a silent store again for each line.
         assert_eq!(begin(&mut commands), [4]);
         let following = commands.decide(4, ChangeOutcome::Silent, Cooldown::USUAL);
         assert!(matches!(following, Some(Following::End(decided)) if decided.reply == Reply::StoreSilent));

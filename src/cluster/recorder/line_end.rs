@@ -9,10 +9,10 @@ use crate::cluster::socket::SocketCloser;
 /// One of the two connections, as the recorder knows it.
 pub(in crate::cluster) struct LineEnd {
     orders: Sender<LineOrder>,
-    /// The number of the connection that is there or being made. What is told of another one is of no use any more.
+    /// The number of the connection that is open or being made. The recorder ignores news of any other.
     pub(super) connection: u64,
     pub(super) closer: Option<SocketCloser>,
-    /// Where it leads, or led last.
+    /// The machine that it leads to, or led to last.
     pub(super) host: Option<Host>,
 }
 

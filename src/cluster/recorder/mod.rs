@@ -1,5 +1,5 @@
-//! The recorder of a node that shares its store with others. It owns what is shown and the machine that knows the store, and
-//! gives the machine its inputs: answers of the two lines, commands of the control service, and time.
+//! The recorder of a node that shares its store with others. It owns the state that is shown and the machine that knows the
+//! store, and gives the machine its inputs: answers of the two lines, commands of the control service, and time.
 //!
 //! ```text
 //! control ─ command ─→ recorder ─ question → line ─→ store
@@ -7,7 +7,7 @@
 //!              table ←───┘  └──── answer ──────┘
 //! ```
 //!
-//! The store decides, so a change is durable before it is here. Its caller is told once it is shown.
+//! The store decides, so a change is durable before it is here. The recorder answers the caller once the change is shown.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -50,45 +50,45 @@ pub(super) use line_end::LineEnd;
 use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
 
-/// How long a digest waits until what is shown is the log up to an entry, in milliseconds. Its caller compares more than once.
+/// The longest wait of a digest until the state is the log up to an entry, in milliseconds. Its caller compares more than once.
 const DIGEST_WAIT_MS: u64 = 1_000;
-/// Messages that are taken in one round.
+/// The most messages in one round, besides the first one.
 const MESSAGES_MAX: usize = 256;
-/// Changes that are asked of the store at once. The time for a change begins here: a store that is slow or far away has to make all of
-/// them within that time.
+/// The most changes that wait for the store. The time for a change begins with its start: a slow or distant store has to make all
+/// of them within that time.
 const CHANGES_MAX: usize = 512;
-/// The store is told that the node leaves within so long, in milliseconds, or not at all.
+/// The longest wait for the store to learn that the node leaves, in milliseconds.
 const LEAVE_MAX_MS: u64 = 500;
-/// The store's clock moves by more than this only where it was set, in microseconds.
+/// A step of the store's clock above this means that the clock was set, in microseconds.
 const STEP_US: u64 = 500_000;
-/// The time of the service is not corrected by less than this, in microseconds.
+/// The smallest correction of the service's time, in microseconds.
 const DRIFT_MIN_US: i64 = 1_000;
 
-/// What the recorder is told.
+/// A message to the recorder.
 pub(super) enum NodeMessage {
     Request(Request),
     News(LineNews),
     NoMoreRequests,
 }
 
-/// What a recorder is made of.
+/// The parts of a recorder.
 pub(super) struct RecorderParts {
     pub(super) messages: Receiver<NodeMessage>,
     pub(super) live: LiveState,
     pub(super) machine: NodeMachine,
-    /// To the feed and to the votes.
+    /// The ends of the feed's line and of the votes' line.
     pub(super) lines: [LineEnd; 2],
     pub(super) clock: Clock,
     pub(super) settings: Settings,
     pub(super) readiness: Readiness,
-    /// A node whose state is older than this, in milliseconds, is not ready.
+    /// The greatest age of the state of a node that is ready, in milliseconds.
     pub(super) stale_max_ms: Option<u64>,
-    /// Where the id of the store is kept over restarts, and the id that was.
+    /// The file that keeps the store's id over restarts, and the id that it held.
     pub(super) id_path: PathBuf,
     pub(super) kept_id: Result<Option<String>, StoreError>,
 }
 
-/// The state of a node, and what it knows of its store.
+/// The recorder: the state of a node, and its knowledge of its store.
 pub struct NodeRecorder {
     messages: Receiver<NodeMessage>,
     live: LiveState,
@@ -102,29 +102,29 @@ pub struct NodeRecorder {
     id_path: PathBuf,
     next_tick_ms: u64,
     commands: Commands,
-    /// Digests that were asked for, and until when they wait for a moment in which what is shown is the log up to an entry.
+    /// Questions for a digest, each with the end of its wait for a moment in which the shown state is the log up to an entry.
     digests: Vec<(Respond, u64)>,
-    /// Commands, and changes of the command that was taken last, that wait until fewer changes are on their way.
+    /// Commands, and changes of the last command taken, that wait until fewer changes are on their way.
     queue: VecDeque<Request>,
     changes: VecDeque<(u64, WantedChange)>,
     /// The store's time minus the monotonic clock, in microseconds.
     offset_us: Option<i64>,
-    /// The store's process that was seen last, and how many keys it had dropped by then; and whether it has dropped keys
-    /// since the state was read.
+    /// The id of the store's process and the keys that it had evicted, at the last look; and whether it has evicted keys since
+    /// the state was read.
     evicted: Option<(String, u64)>,
     is_eaten: bool,
-    /// When the log was asked last, by the answer that came last, in microseconds of the monotonic clock.
+    /// The time of the log's last answered question, in microseconds of the monotonic clock.
     log_asked_us: u64,
-    /// When the reading of the whole state began, in milliseconds of the monotonic clock.
+    /// The start of the reading of the whole state, in milliseconds of the monotonic clock.
     reading_since_ms: Option<u64>,
     /// Whether a state is shown, or why there is none.
     loaded: Option<Result<(), StoreError>>,
-    /// No command comes any more.
+    /// Whether no command can come any more.
     is_ending: bool,
 }
 
 impl NodeRecorder {
-    /// One with an empty state.
+    /// A recorder with an empty state.
     pub(super) fn new(parts: RecorderParts) -> Self {
         let RecorderParts {
             messages,
@@ -173,22 +173,22 @@ impl NodeRecorder {
         }
     }
 
-    /// What is viewed and counted.
+    /// The shown state and the counters.
     #[must_use]
     pub const fn live(&self) -> &LiveState {
         &self.live
     }
 
-    /// Where the node stands.
+    /// The node's standing with its store.
     #[must_use]
     pub fn status(&self) -> Arc<NodeStatus> {
         Arc::clone(&self.status)
     }
 
-    /// Waits for the first state, and says that the service is ready.
+    /// Waits for the first state, and marks the service as ready.
     ///
     /// # Errors
-    /// Where the store cannot be used as this node was started.
+    /// If the store cannot be used with this node's settings.
     pub fn load(&mut self) -> Result<(), StoreError> {
         let start_ms = self.now_ms();
         while self.loaded.is_none() && !self.is_ending {
@@ -200,7 +200,7 @@ impl NodeRecorder {
         Ok(())
     }
 
-    /// Works until no command comes any more and every one is answered.
+    /// Runs until no command can come any more, and all are answered.
     pub fn run(mut self) {
         while !(self.is_ending && self.queue.is_empty() && self.commands.changes_len() == 0) {
             self.round();
@@ -212,16 +212,16 @@ impl NodeRecorder {
         while !self.machine.has_left() && self.now_ms() < until_ms {
             self.round();
         }
-        // A line that waits for an answer ends at once.
+        // Closing ends a line that waits for an answer at once.
         self.lines.iter_mut().for_each(LineEnd::close);
     }
 
-    /// Takes what has come, or time that has passed, and does what the machine makes of it.
+    /// Takes the messages that have come, or the passage of time, and carries out the machine's outputs.
     fn round(&mut self) {
         match self.messages.recv_timeout(self.pause()) {
             Ok(message) => {
                 self.take(message);
-                // What has come besides shares the rest of the round.
+                // Further messages share the rest of the round.
                 for message in self.messages.try_iter().take(MESSAGES_MAX).collect::<Vec<_>>() {
                     self.take(message);
                 }
@@ -308,7 +308,7 @@ impl NodeRecorder {
         self.machine.answered(line, answer, now_ms);
     }
 
-    /// What the primary says of itself: whether votes may be sent to it, and whether it has dropped anything.
+    /// Takes the primary's report of itself: whether votes may be sent to it, and whether it has evicted keys.
     fn look(&mut self, look: Look, now_ms: u64) {
         let Look { barrier, run_id, evicted } = look;
         let before = self.evicted.replace((run_id, evicted));
@@ -318,12 +318,12 @@ impl NodeRecorder {
         };
         self.is_eaten |= is_same && evicted > dropped_before;
         if !is_same {
-            // Nothing says what the process before has dropped in its last moments.
+            // Nobody can tell what the former process evicted in its last moments.
             self.machine.doubt(RebuildCause::History, now_ms);
         }
         self.status.barrier.note(barrier.as_ref(), now_ms, WITHOUT_VOTES);
         if barrier.is_none() && std::mem::take(&mut self.is_eaten) {
-            // What it has dropped is still known to a node, and goes back once it drops no more.
+            // A node still knows the evicted facts, and gives them back once the store evicts no more.
             self.machine.doubt(RebuildCause::Eviction, now_ms);
         }
         self.machine.bar(barrier.map(|barrier| barrier.to_string()));
@@ -332,8 +332,8 @@ impl NodeRecorder {
         }
     }
 
-    /// The store's clock stamps votes, so the node answers by it. Where it goes back, votes that were over are not: the
-    /// store is asked which.
+    /// The store's clock stamps votes, so the node answers by it. If it goes back, the node asks the store which votes are live
+    /// again.
     fn keep_clock(&mut self, store_ms: u64, asked_us: u64, answered_us: u64) {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
         let store_us = us(store_ms.saturating_mul(1_000));
@@ -355,7 +355,7 @@ impl NodeRecorder {
         let followed = shown.follow(line_us, monotonic_us, STANDSTILL_MAX_US);
         self.clock.show(followed.unwrap_or(Shown::running(line_us, monotonic_us)));
         self.status.set_clock_offset(offset_us);
-        // A clock that is waited for is no news.
+        // A clock that the node waits out is no news.
         let is_waited_for = shown.is_still(monotonic_us) && followed.is_some();
         if !is_waited_for && moved_us.unsigned_abs() > STEP_US && self.readiness.is_loaded() {
             self.live.counters.clock_steps.add(1);
@@ -364,7 +364,7 @@ impl NodeRecorder {
         }
     }
 
-    /// Gives the machine the commands that wait, as long as there is room for their changes.
+    /// Gives the machine the waiting commands, as long as there is room for their changes.
     fn take_commands(&mut self) {
         while self.machine.changes_len() < CHANGES_MAX {
             let now = self.clock.now();
@@ -383,7 +383,7 @@ impl NodeRecorder {
         }
     }
 
-    /// Does what the machine wants done.
+    /// Carries out the machine's outputs.
     fn carry_out(&mut self) {
         for output in self.machine.outputs() {
             match output {
@@ -427,8 +427,8 @@ impl NodeRecorder {
         events.iter().filter_map(state::voted).for_each(|pair| self.live.waiting.tell(pair));
     }
 
-    /// Shows new servers before their votes, and takes old votes away before their servers: no request is told of a
-    /// vote for a server that is not listed.
+    /// Shows new servers before their votes, and takes old votes away before their servers: no request sees a vote for a server
+    /// that is not listed.
     fn replace(&mut self, mut state: FullState) {
         let servers = Snapshot::clone(&self.live.directory.snapshot());
         self.live.publish(std::mem::replace(&mut state.servers, servers));

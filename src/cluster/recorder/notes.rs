@@ -1,4 +1,4 @@
-//! What the log and the status say of a node and its store.
+//! The reports of the log and the status about a node and its store.
 
 use std::path::Path;
 
@@ -16,16 +16,15 @@ use crate::recorder::command::Reply;
 use crate::store::StoreError;
 use crate::vote::settings::Settings;
 
-/// What the log says of status requests while the store fails.
+/// The log's words on status requests while the store fails.
 pub(super) const MEANWHILE: &str = "status requests are answered by what is known";
-/// The same before the first state.
+/// The same words before the first state.
 const NOT_READY: &str = "status requests are answered 503";
-/// What the log says of votes while the store is given none.
+/// The log's words on votes while the store gets none.
 pub(super) const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
 impl NodeRecorder {
-    /// Answers the digests that were asked for, where what is shown is the log up to an entry, or where that was waited for long
-    /// enough.
+    /// Answers the questions for a digest whose moment has come: the shown state is the log up to an entry, or the wait is over.
     pub(super) fn tell_digests(&mut self) {
         if self.digests.is_empty() {
             return;
@@ -37,7 +36,7 @@ impl NodeRecorder {
         }
     }
 
-    /// The digest of all that is viewed, which is the log up to this entry.
+    /// The digest of the shown state, which is the log up to this entry.
     fn digest(&self, position: Last) -> Value {
         let now = self.clock.now().wall;
         let state = Digest::of(&self.live.directory.snapshot(), &self.live.table.view(), self.settings.cooldown, now);
@@ -46,7 +45,7 @@ impl NodeRecorder {
         json!(NodeDigest { store_id, n, id, now: now.0, state })
     }
 
-    /// Says where the node stands.
+    /// Updates the node's standing in the status.
     pub(super) fn show_standing(&mut self) {
         let now = self.clock.now();
         let is_following = self.machine.is_following();
@@ -153,17 +152,17 @@ impl NodeRecorder {
     }
 }
 
-/// What a store is called in messages.
+/// The store's name in messages.
 fn at(host: Option<&Host>) -> String {
     host.map_or_else(|| "the store".to_owned(), |host| format!("the store at {host}"))
 }
 
-/// A reply did not come in time.
+/// The error for a reply that does not come in time.
 fn late(host: Option<&Host>) -> LinkError {
     LinkError::Lost(Reason::TimeOut, format!("{} does not answer: it takes too long", at(host)))
 }
 
-/// The store says this where it refuses, or the node does, by a code of its own.
+/// The error for a refusal, by the store or, with a code of its own, by the node.
 pub(super) fn refused(host: Option<&Host>, text: &str) -> LinkError {
     let reason = refusal(text);
     let is_own = matches!(reason, Reason::Unsettled | Reason::Unreachable);
@@ -171,7 +170,7 @@ pub(super) fn refused(host: Option<&Host>, text: &str) -> LinkError {
     LinkError::Refused(reason, why)
 }
 
-/// Why the store cannot be followed, with what to do.
+/// The error for a store that cannot be followed, with the remedy.
 fn unfit(why: &Unfit, host: Option<&Host>, own: Option<&str>, settings: Settings, id_path: &Path) -> LinkError {
     let place = host.map_or_else(String::new, |host| format!(" at {host}"));
     let (reason, line) = match (why, own) {

@@ -1,4 +1,4 @@
-//! What watchers are told of the changes that the log brings, and which of these end cooldowns before their time.
+//! The reports to watchers about the changes that the log brings, and the count of cooldowns that these end early.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,9 +12,9 @@ use crate::vote::id::ServerId;
 use crate::vote::time::{Cooldown, UnixSeconds};
 use crate::watch::Seen;
 
-/// Looks at events, each before it is applied.
+/// Observes events, each before the recorder applies it.
 pub(super) struct EventObserver {
-    /// The servers before the first of them.
+    /// The servers before the first event.
     before: Arc<Snapshot>,
     listed: HashSet<ServerId>,
     cooldown: Cooldown,
@@ -25,7 +25,7 @@ pub(super) struct EventObserver {
 }
 
 impl EventObserver {
-    /// One for events that come upon this state.
+    /// An observer of events that meet this state.
     #[must_use]
     pub(super) fn new(live: &mut LiveState, cooldown: Cooldown, now: UnixSeconds) -> Self {
         let (is_watched, before) = (live.watch.look(), live.directory.snapshot());
@@ -33,12 +33,12 @@ impl EventObserver {
         Self { before, listed, cooldown, now, is_watched, seen, ended }
     }
 
-    /// This event comes.
+    /// Observes this event.
     pub(super) fn comes(&mut self, event: &Event, removed: &RemovedVotes, live: &LiveState) {
         match event {
             Event::Vote(vote) => {
                 let (pair, expires_at) = (vote.pair, self.cooldown.expires_at(vote.voted_at));
-                // One that comes again changes nothing.
+                // A vote that comes again changes nothing.
                 let is_another = |until: &UnixSeconds| self.now < *until && *until != expires_at;
                 if let Some(until) = live.table.expires_at(pair).filter(is_another) {
                     self.ended.replaced += 1;
@@ -47,7 +47,7 @@ impl EventObserver {
                 }
                 self.see(live, Seen::Vote { pair, voted_at: vote.voted_at, expires_at });
             }
-            // What goes with its server is no cancellation.
+            // A vote that goes with its server is no cancellation.
             Event::VoteRemoved(vote) => {
                 if self.before.contains(vote.pair.server) {
                     self.ended.cancelled += 1;
@@ -71,7 +71,7 @@ impl EventObserver {
         }
     }
 
-    /// Counts what has ended. Gives what there is to see, to be noted once the events are shown.
+    /// Counts the ended cooldowns. Gives the reports, to be noted once the events are shown.
     #[must_use]
     pub(super) fn end(self, live: &LiveState) -> Vec<Seen> {
         live.counters.end(self.ended);

@@ -1,4 +1,4 @@
-//! What the store answers, read.
+//! The store's answers, and how they are read.
 
 use super::fact::{Fact, Listing, Record, Said};
 use super::last::Last;
@@ -9,60 +9,60 @@ use crate::vote::address::VoterAddress;
 use crate::vote::id::ServerId;
 use crate::vote::time::UnixSeconds;
 
-/// An answer, and the store's time in it, in milliseconds, where the store said it.
+/// An answer of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreAnswer {
-    /// The store's time.
+    /// The store's time in milliseconds, if the answer has it.
     pub now_ms: Option<u64>,
-    /// What was answered.
+    /// The content of an answer.
     pub reply: StoreReply,
 }
 
-/// What was answered.
+/// The content of an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreReply {
     /// To [`StoreQuestion::Head`].
     Head {
-        /// Whether the store holds the entry that was named.
+        /// Whether the store holds the entry that the caller named.
         is_held: bool,
         /// The store's last entry.
         last: Last,
         /// The store's id.
         store: String,
-        /// The version of its keys.
+        /// The version of the store's keys.
         schema: String,
-        /// The version of its functions.
+        /// The version of the store's functions.
         version: String,
     },
     /// To [`StoreQuestion::Node`].
     Nodes {
-        /// Whether the store holds the entry that was named.
+        /// Whether the store holds the entry that the caller named.
         is_held: bool,
         /// The store's last entry.
         last: Last,
-        /// The version of its functions.
+        /// The version of the store's functions.
         version: String,
         /// The records of all nodes.
         records: Vec<NodeRecord>,
     },
     /// To [`StoreQuestion::Meta`].
     Meta {
-        /// The store's id; empty where it has none.
+        /// The store's id; empty if it has none.
         store: String,
-        /// The version of its keys.
+        /// The version of the store's keys.
         schema: String,
-        /// Its cooldown, in seconds.
+        /// The store's cooldown, in seconds.
         cooldown_s: u64,
         /// How many bits of an IPv6 address tell one voter from another.
         prefix: u64,
-        /// Its last entry.
+        /// The store's last entry.
         last: Last,
-        /// The greatest stamp that it has seen.
+        /// The greatest stamp that the store has seen.
         stamp: u64,
     },
-    /// To [`StoreQuestion::Servers`]: the next cursor, and servers. A record that cannot be read has none.
+    /// To [`StoreQuestion::Servers`]: the next cursor, and servers. An unreadable record is `None`.
     Servers(String, Vec<(ServerId, Option<Record>)>),
-    /// To [`StoreQuestion::Gone`]: what was taken away, and how many members there were in all.
+    /// To [`StoreQuestion::Gone`]: removals, and the number of members in all.
     Gone(Vec<Gone>, usize),
     /// To [`StoreQuestion::Votes`].
     Votes(Vec<(VoterAddress, UnixSeconds)>),
@@ -74,51 +74,51 @@ pub enum StoreReply {
     RecordOf(Option<Record>),
     /// To [`StoreQuestion::VoteOf`].
     VoteOf(Option<UnixSeconds>),
-    /// To [`StoreQuestion::Change`]: what was done, and the entry that says so, where there is one.
+    /// To [`StoreQuestion::Change`]: the outcome, and its entry in the log, if there is one.
     Done(Done, Option<Last>),
-    /// It was refused.
+    /// To any question: the store refuses.
     Refused(StoreRefusal),
 }
 
-/// What a node says of itself.
+/// A node's record of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
-    /// Its name.
+    /// The node's name.
     pub name: String,
-    /// How often it has said so.
+    /// The number of records that it has written.
     pub count: u64,
-    /// Facts that it owes: at least one where the store did not hold its last entry.
+    /// The number of facts that it owes: at least 1 if the store did not hold its last entry.
     pub owed: u64,
 }
 
-/// What was taken away.
+/// A removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gone {
-    /// A listing of a server, which is 0 where the store does not know which.
+    /// A listing of a server; server 0 stands for an unknown one.
     Listing(ServerId, Listing),
-    /// A vote.
+    /// The votes of an address up to this instant.
     Vote(ServerId, UnixSeconds, VoterAddress),
 }
 
-/// What stands at one place of the log.
+/// An item of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogItem {
     /// An entry of ours.
     Entry(Entry),
-    /// One that another program wrote.
+    /// An entry that another program wrote.
     Strange(EntryId),
-    /// One of ours that this version cannot read.
+    /// An entry of ours that this version cannot read.
     Unreadable(EntryId),
 }
 
-/// An entry: one change, whole.
+/// An entry: one whole change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Its number, its name and its bits.
     pub last: Last,
-    /// What it says of the bits of the entry before it: see [`Last::mark`].
+    /// The mark of the entry before it: see [`Last::mark`].
     pub before: String,
-    /// What changed.
+    /// The facts that the change made.
     pub facts: Vec<EntryFact>,
 }
 
@@ -127,24 +127,24 @@ pub struct Entry {
 pub enum EntryFact {
     /// A vote under the present listing of its server.
     Vote(ServerId, UnixSeconds, VoterAddress),
-    /// Any other.
+    /// Any other fact.
     Other(Said),
 }
 
-/// What became of a change.
+/// The outcome of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Done {
     /// The vote counts, since then and under this listing of its server.
     Recorded(UnixSeconds, Record),
-    /// What is recorded is as late or later.
+    /// The recorded vote is as late or later.
     Unchanged(UnixSeconds),
     /// This address is in cooldown since then.
     InCooldown(VoterAddress, UnixSeconds),
     /// That very vote was taken away before.
     WasCancelled,
-    /// Its cooldown is over already.
+    /// The cooldown of the vote is over already.
     Over,
-    /// It is too far ahead of the store's clock.
+    /// The vote is too far ahead of the store's clock.
     InFuture,
     /// The server is not listed.
     Unlisted,
@@ -152,7 +152,7 @@ pub enum Done {
     TooMany,
     /// The vote of this instant was taken away.
     Cancelled(UnixSeconds),
-    /// Another vote stands than the one that was named, or none.
+    /// Another vote stands than the one that the caller named, or none.
     OtherVote(Option<UnixSeconds>),
     /// The server was not listed, and is listed so.
     Listed(Record),
@@ -164,38 +164,38 @@ pub enum Done {
     TokenInUse,
     /// This listing was taken away.
     Removed(Listing),
-    /// The server is listed otherwise than was named, or not at all.
+    /// The server is listed otherwise than the caller named, or not at all.
     OtherRecord(Option<Record>),
-    /// What became of each fact that was given back.
+    /// The outcome of each fact that was given back.
     Given(Vec<Given>),
 }
 
-/// What became of a fact that was given back.
+/// The outcome of a fact that was given back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
-    /// The store has it, or what outweighs it.
+    /// The store has the fact, or one that outweighs it.
     Stands,
-    /// The store knows this, which takes it away.
+    /// The store knows this fact, which outweighs it.
     Outweighed(Fact),
-    /// It is over.
+    /// The fact is over.
     Over,
     /// The store does not know the listing of the vote.
     Unlisted,
 }
 
-/// Why the store did nothing.
+/// A refusal of the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoreRefusal {
-    /// Why, in kind.
+    /// The kind of the refusal.
     pub kind: RefusalKind,
-    /// In words.
+    /// The refusal in words.
     pub text: String,
 }
 
 /// Kinds of refusals, by what a node does about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
-    /// It is another store, or an empty one.
+    /// The store is another one, or empty.
     OtherStore,
     /// The call came too late.
     Late,
@@ -205,18 +205,18 @@ pub enum RefusalKind {
     Key,
     /// This machine takes no changes for now: another connection may lead to one that does.
     Elsewhere,
-    /// Anything else before the first write.
+    /// Any other refusal before the first write.
     Other,
-    /// An error behind the first write, or a reply that makes no sense: nobody knows what was done.
+    /// An error after the first write, or a reply that makes no sense: the outcome is unknown.
     InDoubt,
 }
 
-/// Codes of a machine that takes no changes for now, where another one may, or the same one once it was looked at anew.
+/// Codes of a machine that takes no changes for now. Another machine may take them, or the same one after a new connection.
 const ELSEWHERE: [&str; 9] =
     ["READONLY", "LOADING", "MASTERDOWN", "NOAUTH", "UNBLOCKED", "MOVED", "ASK", "TRYAGAIN", "CLUSTERDOWN"];
 
 impl StoreAnswer {
-    /// Reads the reply to a question. `Err` has what the store says where it refuses as a whole.
+    /// Reads the reply to a question.
     #[must_use]
     pub fn read(question: &StoreQuestion, value: &Value) -> Self {
         if let Value::Error(why) = value {
@@ -244,7 +244,7 @@ impl StoreAnswer {
         reply.map_or_else(|| Self::strange(Some(now_ms), value), |reply| Self { now_ms: Some(now_ms), reply })
     }
 
-    /// The answer where the store gives an error: its code, and what it says behind it.
+    /// The answer for an error of the store: its code, and the text behind it.
     #[must_use]
     pub fn of_error(text: String) -> Self {
         let code = text.split(' ').next().unwrap_or_default();
@@ -329,8 +329,8 @@ fn read_plain(question: &StoreQuestion, value: &Value) -> Option<StoreReply> {
     })
 }
 
-/// A member of what was taken away: `SERVER:LISTING`, or `SERVER:ADDRESS` with an instant for its score. Anything else is a
-/// hint for the functions.
+/// Reads a removal: `SERVER:LISTING`, or `SERVER:ADDRESS` with an instant for its score. Any other member is a hint for the
+/// functions.
 fn read_gone(member: &str, score: &Value) -> Option<Gone> {
     let (server, rest) = member.split_once(':')?;
     let server = ServerId(server.parse().ok()?);
@@ -417,7 +417,7 @@ fn read_nodes(word: &str, fields: &[Value]) -> Option<StoreReply> {
     let [_, last, version, pairs @ ..] = fields else { return None };
     let last = Last::read(text(last)?)?;
     let (version, pairs) = (text(version)?.to_owned(), pairs.chunks_exact(2));
-    // A record of an earlier version says nothing that counts here.
+    // A record of an earlier version has no meaning here.
     let nodes = pairs.filter_map(|pair| {
         let mut parts = text(&pair[1])?.strip_prefix("v2;")?.split(';');
         let (count, owed) = (parts.next()?.parse().ok()?, parts.next()?.parse::<u64>().ok()?);
@@ -455,7 +455,7 @@ fn read_change(call: &StoreCall, word: &str, fields: &[Value]) -> Option<StoreRe
     Some(StoreReply::Done(done, made))
 }
 
-/// Two fields for each pair of the call; the naming of a listing is one, too.
+/// Reads two fields for each pair of the call. The name of a listing is a pair, too.
 fn read_given(facts: &[Fact], fields: &[Value]) -> Option<Vec<Given>> {
     let mut pairs = fields.chunks_exact(2);
     let mut named = None;

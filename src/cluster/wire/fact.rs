@@ -1,5 +1,4 @@
-//! Facts: what a store and its nodes hold of servers and votes. Facts only add up, and a state follows from them, in whatever
-//! order they come.
+//! Facts: what a store and its nodes hold about servers and votes. Facts only add up, and in any order they make the same state.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -19,7 +18,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// The listing that is called so, where it is one: 16 digits, `-`, and 16 hexadecimal digits.
+    /// Reads the name of a listing: 16 digits, `-`, and 16 hexadecimal digits.
     #[must_use]
     pub fn read(name: &str) -> Option<Self> {
         let (stamp, bits) = name.split_once('-')?;
@@ -41,16 +40,16 @@ impl fmt::Display for Listing {
 /// A server as it is listed. The greater of two records is the one that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Under which listing.
+    /// The server's listing.
     pub listing: Listing,
-    /// Since when it has its token: of two tokens of a listing the one with the later stamp stands.
+    /// The stamp since which it has its token: of two tokens of a listing the one with the later stamp stands.
     pub stamp: u64,
-    /// Its token.
+    /// The server's token.
     pub token: Token,
 }
 
 impl Record {
-    /// The record that stands so in the store, where it is one.
+    /// Reads a record as the store holds it; `None` if the text is none.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.strip_prefix("v2;")?.splitn(3, ';');
@@ -74,7 +73,7 @@ impl PartialOrd for Record {
 }
 
 impl Record {
-    /// Whether its listing began with it: the name of a listing has its first stamp.
+    /// Whether this record began its listing: the name of a listing has its first stamp.
     #[must_use]
     pub const fn begins_its_listing(&self) -> bool {
         self.stamp == self.listing.stamp
@@ -86,8 +85,8 @@ impl Record {
         (self.stamp, self.listing) > (other.stamp, other.listing)
     }
 
-    /// What becomes of a record whose token another server keeps. It follows from the record, so that every store and every
-    /// node makes the same one.
+    /// The record that replaces this one if another server keeps its token. It follows from this record, so that every store and
+    /// every node makes the same one.
     #[must_use]
     pub fn spare(&self) -> Self {
         let digest = sha1::hex(format!("{};{}", self.listing, self.token.as_str()).as_bytes());
@@ -102,7 +101,7 @@ impl fmt::Display for Record {
     }
 }
 
-/// What is known of a server. The order is the one in which facts are given back: what takes away comes first.
+/// A fact of a server. Facts are given back in this order: removals come first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fact {
     /// This listing was taken away.
@@ -115,23 +114,23 @@ pub enum Fact {
     Vote(Listing, UnixSeconds, VoterAddress),
 }
 
-/// A fact of a server.
+/// A fact, with its server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Said {
     /// The server.
     pub server: ServerId,
-    /// What is known of it.
+    /// The fact.
     pub fact: Fact,
 }
 
 impl Fact {
-    /// Whether it takes something away.
+    /// Whether the fact takes something away.
     #[must_use]
     pub const fn takes_away(&self) -> bool {
         matches!(self, Self::ListingGone(_) | Self::VoteGone(..))
     }
 
-    /// Its name and its value in entries and calls. The listing of a vote is said apart.
+    /// The fact's name and value in entries and calls. The listing of a vote is a pair of its own.
     #[must_use]
     pub fn words(&self) -> [String; 2] {
         let vote = |address: VoterAddress, at: UnixSeconds| format!("{}:{}", member(address), at.0);
@@ -146,7 +145,7 @@ impl Fact {
 }
 
 impl Said {
-    /// The listing that a fact is about, where it names one.
+    /// The listing that the fact is about, if it names one.
     #[must_use]
     pub const fn listing(&self) -> Option<Listing> {
         match &self.fact {

@@ -1,4 +1,4 @@
-//! The last entry of the log that a store or a node knows: by it a node sees whether the store has lost something.
+//! The last entry of the log that a store or a node knows. By it a node sees whether the store has lost something.
 
 use std::fmt;
 
@@ -11,12 +11,12 @@ pub struct Last {
     pub n: u64,
     /// Its name.
     pub id: EntryId,
-    /// What its writer drew: two histories of a store do not have the same bits at one number.
+    /// The random bits of its writer: two histories of a store do not have the same bits at one number.
     pub bits: i64,
 }
 
 impl Last {
-    /// The entry that is told so.
+    /// Reads an entry of the form "NUMBER NAME BITS".
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut parts = text.split(' ');
@@ -28,7 +28,7 @@ impl Last {
         parts.next().is_none().then_some(last)
     }
 
-    /// What the entry behind it says of its bits: the last six digits, or as many as there are.
+    /// The mark of this entry in the next one: the last six digits of its bits, or as many as there are.
     #[must_use]
     pub fn mark(&self) -> String {
         let mut digits = self.bits.unsigned_abs().to_string();

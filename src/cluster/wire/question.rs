@@ -1,4 +1,4 @@
-//! What a node asks of the store, and the words of it.
+//! A node's questions to the store, and their words.
 
 use super::fact::{Fact, Listing, Record};
 use super::last::Last;
@@ -8,29 +8,29 @@ use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::time::UnixSeconds;
 
-/// What a node says of itself.
+/// A node's record of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnRecord {
-    /// Its name, which no other process has.
+    /// The node's name, which no other process has.
     pub name: String,
-    /// How often it has said this.
+    /// The number of this record.
     pub count: u64,
-    /// Facts that it owes.
+    /// The number of facts that the node owes.
     pub owed: u64,
     /// The names of nodes to forget.
     pub forgotten: Vec<String>,
 }
 
-/// What a call says before what it changes.
+/// The terms of a call, which come before its change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The store's id.
     pub store: String,
-    /// Until when the change may be made, in milliseconds of the store's clock. What is given back is as welcome late.
+    /// The latest time for the change, in milliseconds of the store's clock. Facts that are given back may come late.
     pub until_ms: Option<u64>,
     /// The last entry that the caller knows.
     pub last: Last,
-    /// What tells this change from every other one.
+    /// The random bits that tell this change from every other one.
     pub bits: i64,
 }
 
@@ -39,17 +39,17 @@ pub struct Terms {
 pub enum StoreCall {
     /// A vote that is refused in a cooldown, at this instant or now.
     Cast(Option<UnixSeconds>, Vec<VoterAddress>),
-    /// A vote of the caller's own books.
+    /// A vote from the caller's own records.
     Record(UnixSeconds, Vec<VoterAddress>),
     /// The end of the cooldown of this very vote.
     Cancel(VoterAddress, UnixSeconds),
-    /// Another token for the server that is listed so, or a new listing with bits of its own.
+    /// Another token for a listed server, or a new listing with bits of its own.
     List {
-        /// What stands.
+        /// The record that the caller found; `None` for no listing.
         before: Option<Record>,
-        /// The token to have.
+        /// The new token.
         token: Token,
-        /// What tells a new listing from every other one.
+        /// The random bits that tell a new listing from every other one.
         listing_bits: u64,
         /// The greatest stamp that the caller knows.
         stamp: u64,
@@ -63,32 +63,32 @@ pub enum StoreCall {
 /// A question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoreQuestion {
-    /// What time it is, and whether the store holds this entry.
+    /// The store's time, and whether the store holds this entry.
     Head(Last),
-    /// The same, with the record of this node; the answer has the records of all.
+    /// The same questions, with the record of this node; the answer has the records of all nodes.
     Node(String, Last, OwnRecord),
-    /// What the store is, and its last entry.
+    /// The identity and the settings of the store, and its last entry.
     Meta,
     /// A part of the directory, from this cursor on.
     Servers(String, usize),
-    /// A part of what was taken away: so many, and so many parts were read before.
+    /// A part of the removals: its size, and the number of parts read before.
     Gone(usize, usize),
-    /// The votes of a server that are later than this.
+    /// The votes of a server that are later than this instant.
     Votes(ServerId, UnixSeconds),
-    /// Entries of the log behind this one, at most so many. Waits so many milliseconds for one.
+    /// Entries of the log behind this one: the most entries, and the wait for a first one in milliseconds.
     Log(EntryId, usize, Option<u64>),
     /// The server that a token names.
     ServerOf(Token),
-    /// How a server is listed.
+    /// The record of a server.
     RecordOf(ServerId),
-    /// When a server was voted for from an address.
+    /// The instant of an address' vote for a server.
     VoteOf(ServerId, VoterAddress),
     /// A change.
     Change(ServerId, StoreCall, Terms),
 }
 
 impl StoreQuestion {
-    /// It in the words of a command.
+    /// The question in the words of a command.
     #[must_use]
     pub fn words(&self) -> Vec<String> {
         let own = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! SHA-1, as the store's `redis.sha1hex`. It hides nothing here: a store and its nodes have to make the same spare tokens.
+//! SHA-1, equal to the store's `redis.sha1hex`. It is no protection here: a store and its nodes have to make the same spare
+//! tokens.
 
 /// The digest of some bytes, in 40 hexadecimal digits.
 #[must_use]

@@ -1,4 +1,4 @@
-//! Where to listen, as it is written: an internet address with its port, or the path of a Unix
+//! An address to listen on, as text: an internet address with its port, or the path of a Unix
 //! socket behind `unix:`.
 
 use std::fmt;

@@ -11,7 +11,7 @@ use rustix::net::{SocketAddrUnix, getsockname};
 use super::address::ListenAddress;
 use super::listener::{Bound, listen_any, listen_tcp};
 
-/// Has a socket of another process listen.
+/// Makes a socket of another process listen.
 ///
 /// # Errors
 /// Where it has no address, or cannot listen.
@@ -29,8 +29,8 @@ pub fn listener(socket: OwnedFd) -> io::Result<Bound> {
     Ok(Bound { address, listeners: vec![socket], file: None })
 }
 
-/// Makes as many of the `listeners` of one address as there are workers. Where a socket is shared, it is one queue of the
-/// kernel, from which each worker takes what it can.
+/// Duplicates the `listeners` of one address until there are `count`, one for each worker. A shared socket is one queue
+/// of the kernel, from which all workers take newcomers.
 ///
 /// # Errors
 /// Where the system gives no descriptor.

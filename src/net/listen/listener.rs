@@ -1,6 +1,6 @@
-//! Listening sockets: bound so that every worker has its own, and so that a second instance of
-//! the service on the same address is refused, not joined. Files of Unix sockets are in
-//! [`super::unix_file`], sockets that another process has bound in [`super::adopt`].
+//! Listening sockets. Every worker has its own, and a second instance of the service on the same
+//! address is refused, not joined. Files of Unix sockets are in [`super::unix_file`], sockets that
+//! another process has bound in [`super::adopt`].
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -18,30 +18,30 @@ use super::address::ListenAddress;
 use super::unix_file::{self, SocketFile};
 use crate::limits::LISTEN_BACKLOG;
 
-/// An address that is listened on.
+/// An address with its listeners.
 #[derive(Debug)]
 pub struct Bound {
-    /// The address, its port as it was chosen.
+    /// The address, with the port that was chosen.
     pub address: ListenAddress,
-    /// Those of the network are one for each worker and have `SO_REUSEPORT`: the kernel gives each worker its share. That
-    /// of this machine is one socket: the kernel wakes all workers, and the first takes the newcomer. That costs little
-    /// where a few proxies keep connections.
+    /// A network address has one socket per worker, with `SO_REUSEPORT`: the kernel gives each worker its share. A
+    /// socket file has a single socket: the kernel wakes all workers, and the first takes the newcomer. That costs
+    /// little if a few proxies keep connections.
     pub listeners: Vec<OwnedFd>,
-    /// What is to be taken away once nothing listens there any more.
+    /// The socket file, to be removed once nothing listens there any more.
     pub file: Option<SocketFile>,
 }
 
-/// What an IPv6 address that stands for all (`[::]`) takes.
+/// The families that the IPv6 address for all (`[::]`) takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Families {
     /// IPv4 too.
     Both,
-    /// IPv6 alone: somebody else has the port for IPv4.
+    /// IPv6 alone: another listener has the port for IPv4.
     Ipv6Only,
 }
 
 impl Families {
-    /// What `address` takes beside `others`.
+    /// The families that `address` takes beside `others`.
     #[must_use]
     pub fn beside(address: &ListenAddress, others: &[ListenAddress]) -> Self {
         let has_port = |other: &ListenAddress| match (address, other) {
@@ -54,17 +54,17 @@ impl Families {
     }
 }
 
-/// Looks whether this machine could listen there, as far as that can be told without doing it: the address is one of
-/// its own, and the folder of a socket file is there.
+/// Checks, without listening, whether this machine could listen there: the address is one of its own, or the folder of
+/// the socket file is there.
 ///
 /// # Errors
-/// Why it could not.
+/// The reason why not.
 pub fn look(address: &ListenAddress) -> io::Result<()> {
     match address {
         ListenAddress::Tcp(address) => {
             let mut any_port = *address;
             any_port.set_port(0);
-            // Nobody can connect to such a socket, and it takes no port that a listener may want.
+            // No client can connect to such a socket, and it takes no port that a listener may want.
             UdpSocket::bind(any_port).map(drop)
         }
         ListenAddress::Unix(path) => {
@@ -80,7 +80,7 @@ pub fn look(address: &ListenAddress) -> io::Result<()> {
 /// listener, and `mode` as its permissions.
 ///
 /// # Errors
-/// What the system says, [`io::ErrorKind::AddrInUse`] where anything listens there already.
+/// The system's error: [`io::ErrorKind::AddrInUse`] if another socket listens there already.
 pub fn bind(address: &ListenAddress, families: Families, count: usize, mode: u32) -> io::Result<Bound> {
     match address {
         ListenAddress::Tcp(address) => bind_tcp(*address, families, count),
@@ -110,8 +110,8 @@ fn bind_one(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
 pub(super) fn listen_tcp(socket: &OwnedFd) -> io::Result<()> {
     // Inherited by the connections: an answer is one write, there is nothing to wait for.
     set_tcp_nodelay(socket, true)?;
-    // Inherited too: an urgent byte stays where it was sent. Taken out, as it is otherwise, it would be
-    // missing from a request, and of an address without its last digit another one's answer comes out.
+    // Inherited too: an urgent byte stays where it was sent. By default the kernel takes it out of the
+    // input: an address could lose its last digit, and the client would get another address's answer.
     set_socket_oobinline(socket, true)?;
     listen_any(socket)
 }
@@ -126,7 +126,7 @@ fn tcp_socket(address: SocketAddr, families: Families) -> io::Result<OwnedFd> {
     let socket = socket_with(family, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_reuseaddr(&socket, true)?;
     if address.is_ipv6() {
-        // Said each time: what it is otherwise depends on a setting of the system.
+        // Set each time: the default depends on a setting of the system.
         set_ipv6_v6only(&socket, families == Families::Ipv6Only)?;
     }
     Ok(socket)
@@ -137,8 +137,8 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<Bound> {
     unix_file::make_way(path)?;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    // From here on the file is taken away again where anything fails. Nobody can connect before
-    // the permissions are right, as nothing listens yet.
+    // From here on, any failure removes the file again. No client can connect before the permissions
+    // are right, as nothing listens yet.
     let file = SocketFile::made(path, mode)?;
     listen_any(&socket)?;
     Ok(Bound { address: ListenAddress::Unix(path.to_owned()), listeners: vec![socket], file: Some(file) })
@@ -151,7 +151,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread::scope;
 
-    /// What one start has bound and does not listen on yet is not what a process has left behind.
+    /// A socket that one start has bound and does not listen on yet is not one that a process has left behind.
     #[test]
     fn of_many_starts_at_once_one_has_the_socket() {
         let folder = tempfile::tempdir().expect("a temporary folder");

@@ -1,6 +1,6 @@
-//! Listening sockets, wherever they come from: bound by this process ([`listener`], at an [`address`], with
-//! the file that a Unix socket has in [`unix_file`]), or passed by a service manager ([`systemd_sockets`], and
-//! [`adopt`], which makes listeners of them).
+//! Listening sockets of either origin. This process binds them ([`listener`], at an [`address`], with the file of
+//! a Unix socket in [`unix_file`]), or a service manager passes them ([`systemd_sockets`], and [`adopt`], which
+//! makes listeners of them).
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ pub mod listener;
 pub mod systemd_sockets;
 pub mod unix_file;
 
-/// What a listener is for.
+/// The role of a listener.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Open to all.

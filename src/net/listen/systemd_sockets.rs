@@ -1,5 +1,5 @@
 //! Listening sockets that a service manager has opened and passes at the start: `LISTEN_FDS`,
-//! `LISTEN_PID` and `LISTEN_FDNAMES`, as systemd does it. It must not know which listener is for what.
+//! `LISTEN_PID` and `LISTEN_FDNAMES`, as systemd does it. This module knows no roles of listeners.
 
 use std::env;
 use std::io;
@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 
 use listenfd::ListenFd;
 
-/// Takes the sockets that were passed to this process, each behind its name, which may be empty; nothing the second
-/// time. To be called while the process has one thread: the environment is changed.
+/// Takes the sockets that were passed to this process, each with its name, which may be empty. A second call gives
+/// nothing. Call it while the process has one thread: it changes the environment.
 ///
 /// # Errors
 /// Where something was passed that is no stream socket.

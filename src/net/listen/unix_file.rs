@@ -1,5 +1,5 @@
-//! The file of a Unix socket: it outlives the process that made it unless it is taken away, and
-//! one that was left behind is in the way of the next.
+//! The file of a Unix socket. It outlives its process unless that removes it, and a file that was
+//! left behind blocks the next start.
 
 use std::fs::{self, File, Permissions, TryLockError};
 use std::io::{self, ErrorKind};
@@ -11,12 +11,12 @@ use std::time::{Duration, SystemTime};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Looks at a folder that another process has locked, and the pause between two of them. Binding takes far less: a
+/// Tries to lock a folder that another process has locked, and the pause between two tries. Binding takes far less: a
 /// process that keeps the lock longer is no instance of this service.
 const LOCK_TRIES_MAX: u32 = 200;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A socket file that this process has made. Dropping it takes the file away, unless another one
+/// A socket file that this process has made. Dropping it removes the file, unless another file
 /// stands in its place by then.
 #[derive(Debug)]
 pub struct SocketFile {
@@ -24,8 +24,8 @@ pub struct SocketFile {
     identity: SocketFileId,
 }
 
-/// Device, number and birth of a file, the last where the file system knows it: a number is given
-/// anew once its file is gone. Not its last change, which is the operator's as well (`chgrp`).
+/// Device, inode number and birth time of a file, the last if the file system knows it: a number is used again once its
+/// file is gone. The time of the last change is no part: an operator's `chgrp` changes it.
 type SocketFileId = (u64, u64, Option<SystemTime>);
 
 impl SocketFile {
@@ -56,9 +56,9 @@ fn identity(path: &Path) -> io::Result<SocketFileId> {
     Ok((file.dev(), file.ino(), file.created().ok()))
 }
 
-/// Keeps other instances of the service from making or taking away sockets beside `path` until it
-/// is dropped: between its making and its listening a socket looks like one that was left behind.
-/// Where the folder cannot be locked there is none, and no start is refused for that.
+/// Keeps other instances of the service from making or removing sockets beside `path` until the lock
+/// is dropped. Without it, a socket that does not listen yet looks like one that was left behind.
+/// `None` if the folder cannot be locked: no start is refused for that.
 pub fn lock_folder(path: &Path) -> Option<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new("."))).ok()?;
@@ -72,10 +72,10 @@ pub fn lock_folder(path: &Path) -> Option<File> {
     None
 }
 
-/// Takes away what a process that has ended has left at `path`.
+/// Removes the socket file that an ended process has left at `path`.
 ///
 /// # Errors
-/// [`ErrorKind::AddrInUse`] where somebody answers there, [`ErrorKind::AlreadyExists`] where it is
+/// [`ErrorKind::AddrInUse`] if a process answers there, [`ErrorKind::AlreadyExists`] if the file is
 /// no socket, others as the system says.
 pub fn make_way(path: &Path) -> io::Result<()> {
     let file = match fs::symlink_metadata(path) {
@@ -114,7 +114,7 @@ mod tests {
         let file = SocketFile::made(&path, 0o640).expect("made");
         let mode = fs::metadata(&path).expect("it is there").permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
-        // Another instance has put its own there.
+        // Another instance has put its own file there.
         fs::rename(&path, folder.path().join("old")).expect("moved");
         let other = UnixListener::bind(&path).expect("bound");
         let others = SocketFile::made(&path, 0o600).expect("made");

@@ -1,5 +1,5 @@
-//! Newcomers, and the eviction of another connection where all slots are taken. Which one goes is decided in
-//! [`eviction`].
+//! Newcomers, and the eviction of another connection when all slots are taken. The rule in [`eviction`] decides which
+//! one goes.
 
 use std::io::ErrorKind;
 
@@ -15,7 +15,7 @@ use crate::net::eviction::{self, Network};
 use crate::net::slab::SlabKey;
 use crate::net::stream::Stream;
 
-/// So many connections are looked at to find one that goes: what has arrived of each is read first, and may be a question.
+/// The most connections that are tried to evict one: the input of each is read first, and may be a request.
 const TRIES_MAX: usize = 8;
 
 impl<S: Service> Worker<S> {
@@ -33,7 +33,7 @@ impl<S: Service> Worker<S> {
     /// Takes up to `count` newcomers from one listener.
     pub(super) fn accept(&mut self, index: usize, count: usize) {
         for _ in 0..count {
-            // The next newcomers come in the next turn. At the end of a drain there may be none.
+            // The other newcomers wait for the next turn. At the end of a drain there may be none.
             if self.waits_ended >= WOKEN_PER_TURN && self.drain.is_none() {
                 return;
             }
@@ -98,7 +98,7 @@ impl<S: Service> Worker<S> {
         false
     }
 
-    /// The same for a descriptor, which a connection has until it is closed.
+    /// Evicts for a descriptor, which a connection keeps until it is closed.
     fn free_descriptor(&mut self) -> bool {
         let before = self.connections.len();
         self.close_longest_leaving()
@@ -115,8 +115,8 @@ impl<S: Service> Worker<S> {
         self.connections.key_of(next)
     }
 
-    /// Evicts a connection, with the answer that it can be given. What has arrived is read first, and what the kernel
-    /// takes is sent: false where the connection is not what it was, for that reason, and stays.
+    /// Evicts a connection, with the answer that it can be given. Reads its input and sends its output first: if that
+    /// changes its state, the connection stays, and the result is false.
     fn see_off(&mut self, key: SlabKey) -> bool {
         let before = self.deadlines.class(key.index);
         if let Some(Class::Waiting(_)) = before {
@@ -133,7 +133,7 @@ impl<S: Service> Worker<S> {
             _ if self.has_left(key) => return true,
             // The poll tells that the client takes its answer only when the kernel has much room again.
             Some(Class::Write) if took_nothing && !self.contenders.takes_nothing(key.index, now_ms) => return false,
-            // It has had its answer, now or before.
+            // The client has had its answer, now or before.
             Some(Class::Idle) => return self.close_if_idle(key, CloseCause::Idle),
             now if now != before => return false,
             Some(Class::Fresh) => {
@@ -143,7 +143,7 @@ impl<S: Service> Worker<S> {
             Some(Class::Request) => self.refuse(key, Fault::RequestTimeout),
             _ => {}
         }
-        // What the kernel does not take now is not waited for.
+        // The worker does not wait for the kernel to take the rest.
         if !self.has_left(key) {
             self.close(key, CloseCause::Overload);
         }
@@ -172,7 +172,7 @@ impl<S: Service> Worker<S> {
         longest.is_some()
     }
 
-    /// Looks once more before it closes: a request that has arrived already is answered.
+    /// Reads once more before it closes: a request that has arrived already is answered.
     pub(super) fn close_if_idle(&mut self, key: SlabKey, cause: CloseCause) -> bool {
         let Some(connection) = self.connection(key) else { return true };
         connection.look_again();

@@ -1,8 +1,8 @@
 //! How a worker goes away without leaving a request unanswered. Each answer from then on is the last one on
 //! its connection. Newcomers are taken for a while, and idle clients get that while to ask once more. Then the
-//! worker takes the connections that the kernel has accepted still, and closes the listeners.
+//! worker takes the connections that wait in the backlog, and closes the listeners.
 //!
-//! Where the sockets outlive the process, later newcomers queue in them for the next process. A slow client must not
+//! If the sockets outlive the process, later newcomers queue in them for the next process. A slow client must not
 //! make them queue for long: the worker takes newcomers until all earlier connections have gone.
 
 use std::os::fd::AsRawFd;
@@ -27,7 +27,7 @@ pub(super) struct Drain {
     /// Idle clients may ask once more until then.
     ask_until_ms: u64,
     accept_until_ms: u64,
-    /// What waits for another thread may wait until then, and is answered as it stands after that.
+    /// A request that waits for another thread may wait until then. After that it is answered as it stands.
     wait_until_ms: u64,
     stop_at_ms: u64,
     /// The sockets outlive the process.
@@ -37,14 +37,14 @@ pub(super) struct Drain {
 }
 
 impl Drain {
-    /// When something is to be done next.
+    /// When the next step is due.
     pub(super) fn next_ms(self, now_ms: u64) -> u64 {
         let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms(), self.wait_until_ms];
         let next_ms = steps_ms.into_iter().filter(|at_ms| *at_ms > now_ms).min();
         next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
     }
 
-    /// Whether a request may wait. None waits for a vote any more; what another thread has may come back until the last
+    /// Whether a request may wait. None waits for a vote any more. A request may wait for another thread until the last
     /// moment.
     pub(super) const fn waiting(self, now_ms: u64) -> Waiting {
         if now_ms < self.wait_until_ms { Waiting::Ended } else { Waiting::TimeIsUp }
@@ -59,7 +59,7 @@ impl Drain {
 impl<S: Service> Worker<S> {
     pub(super) fn start_draining(&mut self, accept_ms: Option<u64>, timeout_ms: u64, is_held: bool) {
         let now_ms = self.now.monotonic_ms;
-        // The worker stays while a connection may still ask. It takes newcomers as long: none queues behind that.
+        // The worker stays while a connection may still ask. It takes newcomers for that time: none queues meanwhile.
         let grace_ms = if self.connections.is_empty() || self.drain.is_some() { 0 } else { DRAIN_GRACE_MS };
         let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
         let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
@@ -83,8 +83,8 @@ impl<S: Service> Worker<S> {
         keys
     }
 
-    /// Others may hold the same socket, so closing it alone would leave it in this poll. Where
-    /// deregistering fails, it was not there.
+    /// The socket may have other holders: closing it alone would leave it in this poll. If deregistering fails, it was
+    /// not there.
     fn close_listeners(&mut self) {
         for listening in self.listeners.drain(..) {
             let _absent = self.poll.registry().deregister(&mut SourceFd(&listening.listener.as_raw_fd()));
@@ -102,7 +102,7 @@ impl<S: Service> Worker<S> {
         let Some(drain) = self.drain else { return };
         let now_ms = self.now.monotonic_ms;
         if now_ms >= drain.wait_until_ms {
-            // What waits for another thread is not waited for any longer.
+            // Requests wait for another thread no longer.
             self.keys_where(Connection::is_parked).into_iter().for_each(|key| self.wake(key));
         }
         if drain.is_held && !self.listeners.is_empty() {

@@ -1,12 +1,12 @@
-//! What must hold at the end of each turn. Only builds that check it have this file.
+//! The invariants at the end of each turn. Only builds that check them have this file.
 
 use super::Worker;
 use crate::http::session::Service;
 use crate::net::slab::SlabKey;
 
 impl<S: Service> Worker<S> {
-    /// Panics where what the worker keeps of its connections does not agree with them. All are looked at
-    /// once in as many turns as there are, so that a turn costs the same however many they are.
+    /// Panics if the worker's state does not agree with its connections. `n` connections are checked once in `n` turns,
+    /// so that the cost of a turn does not depend on their number.
     pub(super) fn check_invariants(&mut self) {
         assert!(self.out.is_empty(), "answers are sent within the turn of their connection");
         self.turns_unchecked += 1;
@@ -24,10 +24,10 @@ impl<S: Service> Worker<S> {
         assert_eq!(alive, queued, "a connection is queued once");
     }
 
-    /// Whether it is queued for its next turn.
+    /// Whether the occupant is queued for its next turn.
     fn check_occupant(&mut self, key: SlabKey) -> bool {
         let Some(occupant) = self.connections.get_mut(key) else { return false };
-        // It has had its first turn.
+        // The connection has had its first turn.
         if occupant.registration.is_some() {
             occupant.connection.check_invariants();
             let used_bytes = occupant.connection.used_bytes(&self.service);

@@ -1,27 +1,27 @@
-//! How late the loop is for a client that comes at some instant. It looks at instants ten times a second, in a turn or between
-//! two. What made it late for one is in the figure: the turn before, and the kernel, which had no processor for the thread.
+//! How late the loop is for a client that comes at some instant. The loop samples ten instants a second, in a turn or
+//! between two. Both causes of delay count: the turn before, and the wait of the thread for a processor.
 
 use crate::metrics::Histogram;
 
-/// From one instant to the next, in microseconds.
+/// The time from one instant to the next, in microseconds.
 const EVERY_US: u64 = 100_000;
-/// So many instants at most are counted for one turn that begins late.
+/// The most instants that are counted for one turn that begins late.
 const INSTANTS_MAX: u64 = 100;
 
 /// The next instant, and the last wait.
 pub(super) struct Lateness {
     due_us: u64,
-    /// When a thread that waited for the instant had to go on. The kernel counts whole milliseconds of a wait.
+    /// When a thread that waited for the instant was due to run. The kernel counts whole milliseconds of a wait.
     awaited_us: u64,
 }
 
 impl Lateness {
-    /// Of a loop that begins now.
+    /// The state of a loop that begins now.
     pub(super) const fn new(now_us: u64) -> Self {
         Self { due_us: now_us + EVERY_US, awaited_us: now_us + EVERY_US }
     }
 
-    /// The loop is about to wait; how long it may, in milliseconds.
+    /// The loop is about to wait. Gives the longest wait, in milliseconds.
     pub(super) const fn begin_wait(&mut self, now_us: u64) -> u64 {
         let wait_ms = self.due_us.saturating_sub(now_us).div_ceil(1_000);
         self.awaited_us = if wait_ms == 0 { self.due_us } else { now_us + wait_ms * 1_000 };
@@ -59,10 +59,10 @@ mod tests {
         };
         // The loop was woken before the instant.
         assert_eq!(counted(10, EVERY_US - 1), (100, 0, 0));
-        // It waited for the instant: what the kernel's milliseconds add is no lateness.
+        // The loop waited for the instant: rounding to the kernel's milliseconds is no lateness.
         assert_eq!(counted(10, EVERY_US + 10), (100, 0, 1));
         assert_eq!(counted(10, EVERY_US + 310), (100, 300, 1));
-        // A turn held it up, for so long that three instants have passed.
+        // A turn held the loop up until three instants had passed.
         assert_eq!(counted(EVERY_US + 5, 3 * EVERY_US + 400), (0, 300_000 + 3 * 400, 3));
         assert_eq!(counted(10, 1_000_000 * EVERY_US).2, INSTANTS_MAX);
     }

@@ -8,8 +8,8 @@
 //! 6. newcomers, each read at once, before it is registered: most ask one question and go;
 //! 7. some of those that were not done within their share, after all others had a turn;
 //! 8. some connections with a waiting request, where very many were woken: thousands may wait for one vote;
-//! 9. deadlines last: a connection that made it in this turn has made it;
-//! 10. memory: where all connections together use too much, the one that uses most gives it up.
+//! 9. deadlines last: progress in this turn still counts;
+//! 10. memory: if all connections together use too much, the one that uses most gives its memory up.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};
@@ -59,35 +59,35 @@ const LISTENER_TOKEN: u32 = 0xFFFF_0000;
 const KEYED_TOKEN: u32 = 0xFFFF_FFFE;
 const MAILBOX_TOKEN: u32 = 0xFFFF_FFFF;
 
-/// How a worker is set up.
+/// The settings of a worker.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkerSettings {
     /// Bounds and deadlines.
     pub limits: Limits,
     /// This worker's share of the open connections.
     pub connections_max: usize,
-    /// Connections above that which are kept just long enough to be told so, or to take a last answer.
+    /// Further connections, kept just long enough to be told 503 or to take a last answer.
     pub turned_away_max: usize,
-    /// Answers of so many bytes end a connection's turn.
+    /// A connection's turn ends once its answers reach this, in bytes.
     pub turn_bytes_max: usize,
     /// Extra slots above the maximum, for newcomers where no connection can be evicted: clients that have shown the
     /// key may take all others.
     pub extra_slots: usize,
 }
 
-/// What a worker is made of besides its service.
+/// The parts of a worker besides its service.
 pub struct WorkerParts {
     /// The listening sockets from which its clients come.
     pub listeners: Vec<OwnedFd>,
-    /// How it is set up.
+    /// Its settings.
     pub settings: WorkerSettings,
     /// The service's time.
     pub clock: Clock,
-    /// Where it counts.
+    /// Its counters.
     pub counters: Arc<EngineCounters>,
-    /// The memory that it shares with the others.
+    /// The memory that all workers share.
     pub budget: Arc<Budget>,
-    /// What its listeners are for.
+    /// The role of its listeners.
     pub role: Role,
 }
 
@@ -159,7 +159,7 @@ impl<S: Service> Worker<S> {
             Class::Linger => LINGER_TIMEOUT_MS,
             Class::Waiting(seconds) => u64::from(seconds.get()) * 1_000,
         });
-        // What a session leaves for the next read is a head or a trailer that is not whole.
+        // A session leaves at most an unfinished head or trailer for the next read.
         let kept_bytes_max = limits.head_bytes_max.max(TRAILER_BYTES_MAX) + 2;
         let read_bytes_max = TURN_BYTES_MAX + kept_bytes_max;
         let lateness = Lateness::new(clock.now().monotonic_us);
@@ -194,13 +194,13 @@ impl<S: Service> Worker<S> {
         })
     }
 
-    /// Where letters for this worker go.
+    /// The mailbox for letters to this worker.
     #[must_use]
     pub fn mailbox(&self) -> Mailbox {
         self.mailbox.clone()
     }
 
-    /// Serves until told to drain, and then until that is done.
+    /// Serves until told to drain, and then until the drain is done.
     ///
     /// # Errors
     /// Where the poll itself fails: nothing can be served any more.
@@ -296,7 +296,7 @@ impl<S: Service> Worker<S> {
         events.iter().for_each(|event| self.on_event(event));
     }
 
-    /// Serves a connection that may have grown. Many may grow in one turn: the bound cannot wait for its end.
+    /// Serves a connection, which may use more memory then. Many may grow in one turn: the bound is checked after each.
     fn serve_bounded(&mut self, key: SlabKey) {
         self.serve(key);
         if self.account.is_over() {
@@ -342,7 +342,7 @@ impl<S: Service> Worker<S> {
         self.turn(key, |connection, turn| connection.refuse(fault, turn));
     }
 
-    /// Gives one connection its turn, and does what comes of it.
+    /// Gives one connection its turn, and carries out the verdict.
     #[inline]
     fn turn(&mut self, key: SlabKey, act: impl FnOnce(&mut Connection<S>, &mut TurnContext<'_, S>) -> Verdict) {
         let Some(occupant) = self.connections.get_mut(key) else { return };

@@ -1,4 +1,4 @@
-//! A connection in its slot, with what the worker itself keeps of it.
+//! A connection in its slot, with the worker's own notes on it.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::net::connection::Connection;
 use crate::net::eviction::Network;
 use crate::net::slab::SlabKey;
 
-/// What is reported of a connection besides its input, and by which poll.
+/// The poll that reports a connection, and whether it reports more than input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Registration {
-    /// By the one of the clients that have shown the key.
+    /// The poll is that of the clients that have shown the key.
     is_keyed: bool,
-    /// That the kernel takes more output.
+    /// Room for more output is reported too.
     has_output: bool,
 }
 
 /// The occupant of a slot.
 pub(super) struct Occupant<S: Service> {
     pub(super) connection: Connection<S>,
-    /// It uses memory, and stands in the worker's account.
+    /// The connection uses memory, and is in the worker's account.
     pub(super) is_counted: bool,
-    /// It is queued for its next turn already.
+    /// The connection is queued for its next turn already.
     pub(super) is_queued: bool,
     /// Most newcomers ask one question and go before they are registered.
     pub(super) registration: Option<Registration>,
@@ -40,12 +40,12 @@ impl<S: Service> Occupant<S> {
         Network::of(self.connection.stream().peer().map(|peer| peer.ip()))
     }
 
-    /// Sees to it that a poll reports what is to happen to the connection: `keyed` once the client has shown the key.
+    /// Has a poll report the connection's events: `keyed` once the client has shown the key.
     pub(super) fn register(&mut self, poll: &Poll, keyed: &Poll, key: SlabKey) -> io::Result<()> {
         let (is_keyed, has_output) = (self.connection.is_keyed(), self.connection.has_unsent());
         let socket = self.connection.stream().socket();
         let (mut source, token) = (SourceFd(&socket), Token(key.packed() as usize));
-        // Priority is urgent data. Asked for, so that it is known: see Connection::note_event.
+        // Priority is urgent data, which the connection must know of: see Connection::note_event.
         let readable = Interest::READABLE | Interest::PRIORITY;
         let interest = if has_output { readable | Interest::WRITABLE } else { readable };
         let registry = if is_keyed { keyed.registry() } else { poll.registry() };
@@ -56,7 +56,7 @@ impl<S: Service> Occupant<S> {
                 registry.register(&mut source, token, interest)
             }
             Some(before) if has_output && !before.has_output => registry.reregister(&mut source, token, interest),
-            // Output that is taken again and again is no reason for a call each time.
+            // Once registered, the interest in output stays: changing it would cost a call each time.
             before => {
                 self.registration = before;
                 Ok(())

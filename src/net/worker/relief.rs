@@ -1,5 +1,5 @@
-//! What a worker does where all connections together use too much memory: the connection that uses most gives it up,
-//! on whichever worker it is. A request that can still be answered is told 503; a connection whose client does not take
+//! Relief when all connections together use too much memory: the connection that uses most gives its memory up, on
+//! whichever worker it is. A request that can still be answered is told 503; a connection whose client does not take
 //! its answer is closed.
 //!
 //! A turn ends few waiting requests for this, as for any other reason: see [`WOKEN_PER_TURN`]. Beyond the bound it ends as
@@ -13,7 +13,7 @@ use crate::net::counters::CloseCause;
 use crate::net::slab::SlabKey;
 
 impl<S: Service> Worker<S> {
-    /// To be called once a turn, after all were served; and within a turn, once the bound is passed.
+    /// Called once a turn, after all were served, and within a turn once the bound is passed.
     pub(super) fn relieve(&mut self) {
         if self.out.capacity() > OUT_KEPT_BYTES_MAX {
             self.out = Vec::new();
@@ -34,13 +34,13 @@ impl<S: Service> Worker<S> {
         }
     }
 
-    /// Another worker has found that one of this one's connections uses most.
+    /// Another worker has found that a connection of this worker uses most.
     pub(super) fn note_shortage(&mut self) {
         self.account.clear_told();
         self.is_short = true;
     }
 
-    /// Whether it is a waiting request that would be one too many for this turn.
+    /// Whether the connection has a waiting request that would be one too many for this turn.
     fn may_not_end(&mut self, key: SlabKey) -> bool {
         self.waits_ended >= WOKEN_PER_TURN
             && !self.account.is_over()
@@ -50,12 +50,12 @@ impl<S: Service> Worker<S> {
     fn cut(&mut self, key: SlabKey) {
         let Some(connection) = self.connection(key) else { return };
         if connection.is_idle() {
-            // It has asked nothing: an answer would be taken for that to its next question.
+            // The client has asked nothing: it would take an answer for the one to its next request.
             self.close_if_idle(key, CloseCause::Memory);
             return;
         }
         if connection.is_waiting() {
-            // What it sent behind its question uses memory.
+            // The input behind its request uses memory.
             self.waits_ended += 1;
             self.end_waiting(key);
         } else if connection.can_be_refused() {

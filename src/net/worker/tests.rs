@@ -1,5 +1,5 @@
-//! A worker with a service that panics on request: one connection suffers, the others do not. And that says in which
-//! turn it answers.
+//! A worker with a service that panics on request: one connection suffers, the others do not. The service also tells
+//! the turn of each answer.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -27,8 +27,9 @@ use crate::net::listen::address::ListenAddress;
 use crate::net::listen::listener::{self, Bound, Families};
 use crate::net::mailbox::{Letter, Mailbox};
 
-/// Answers what is said of the path in the turn of this number. A client that asks for `/keyed` has shown the key. One
-/// that asks for `/wait` waits for a second (`/wait-long`: for 50), and is then answered as for `/told`.
+/// Answers with the text that the function gives for the path and the number of the turn. A client that asks for
+/// `/keyed` has shown the key. A request for `/wait` waits for a second (`/wait-long`: for 50), and is then answered as
+/// `/told`.
 struct Saying<F>(u32, F);
 
 impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
@@ -174,8 +175,8 @@ fn a_panic_is_answered_500_and_takes_no_other_connection_with_it() {
     end(&mailbox, thread);
 }
 
-/// Regression: an answer that ended its connection was lost with it, where more had come from the client
-/// since its request was read: the kernel then resets, and drops what was to go out with the end.
+/// Regression: an answer that ended its connection was lost if more had come from the client since its request
+/// was read. The kernel then resets the connection, and drops the answer that was to go out with the end.
 #[test]
 fn a_last_answer_is_not_lost_to_what_the_client_sends_behind_its_request() {
     for head in ["GET / HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n", "GET / HTTP/1.0\r\n\r\n"] {
@@ -203,9 +204,9 @@ fn read_turns(client: &mut TcpStream, count: usize) -> Vec<u32> {
     answers.map(|answer| turn(answer).expect("the number of a turn")).collect()
 }
 
-/// Regression: what the memory of all connections allows was taken in place of the worker's own bound,
-/// and a page was made 64 KiB at a time for each client that asked for it over and over. And all clients that
-/// were not done went on in each turn: with thousands of them a newcomer waited for seconds.
+/// Regression: the memory bound of all connections replaced the worker's own bound. A client that asked for a page
+/// over and over was sent 64 KiB of it at a time. And all clients that were not done went on in each turn: with
+/// thousands of them, a newcomer waited for seconds.
 #[test]
 fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     const ASKED: usize = 10;
@@ -230,7 +231,7 @@ fn a_long_pipeline_gets_one_answer_a_turn_and_many_of_them_take_turns() {
     end(&mailbox, thread);
 }
 
-/// Regression: a vote came behind all that thousands without the key had sent before it.
+/// Regression: a vote waited behind all requests of thousands of clients without the key.
 #[test]
 fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     const ASKED: usize = 3;
@@ -257,7 +258,7 @@ fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     let mut keyed = begin(&["/", "/keyed"]);
     let mut crowd: Vec<TcpStream> = (0..EVENTS_PER_TURN + 10).map(|_| begin(&["/"])).collect();
     let mut holder = begin(&["/"]);
-    // All of it is there at once, the votes last.
+    // All requests are there at once, the votes last.
     ask(&mut holder, "/hold", 1);
     held_up.recv().expect("the worker is held up");
     crowd.iter_mut().for_each(|client| ask(client, "/", ASKED));
@@ -271,8 +272,8 @@ fn a_client_with_the_key_has_its_turns_before_a_crowd_without_it() {
     end(&mailbox, thread);
 }
 
-/// Regression: newcomers that needed the places of waits had all of these answered in one turn, besides those that were
-/// woken and those whose time was over: 78 answers to waits in one turn.
+/// Regression: for newcomers that needed their places, the worker answered all waiting requests in one turn, besides
+/// those that were woken and those whose time was over: 78 answers to waits in one turn.
 #[test]
 fn no_request_waits_for_more_than_64_answers_to_waits() {
     const PLACES: usize = 400;
@@ -304,8 +305,8 @@ fn no_request_waits_for_more_than_64_answers_to_waits() {
         thread::yield_now();
     }
 
-    // In one turn some are woken, many at once and a few at a time, the time of all others is over, newcomers need the
-    // places of others, and one more client has a question.
+    // In one turn, some waits are woken, many at once and a few at a time. The time of all others is over, newcomers
+    // need the places of others, and one more client has a question.
     holder.write_all(request("/hold").as_bytes()).expect("sent");
     held_up.recv().expect("the worker is held up");
     mailbox.send(Letter::Ring((2..102).collect()));
@@ -367,7 +368,7 @@ fn relief_of_memory_ends_as_many_waits_as_it_has_to_and_few_in_a_turn() {
     for told in &mut waits[..=SIXTEENTH] {
         assert!(read_answer(told, "said;").ends_with("said;"));
     }
-    // The others are told at the end, once the turns of these are known.
+    // The other requests are answered at the end, once the turns of these are known.
     let turns = told.lock().clone();
     assert_eq!(turns.len(), SIXTEENTH + 1, "each is told that has to be");
     for turn in &turns {

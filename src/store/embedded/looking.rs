@@ -1,4 +1,4 @@
-//! What a file says of itself, without a write to it.
+//! Reads a store's file without a write to it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -14,7 +14,8 @@ use crate::store::{CommitNote, StoreError};
 use crate::vote::lines::{ClockReading, TimeLines};
 use crate::vote::time::UnixSeconds;
 
-/// Runs `read` on a view of the file; `None` where it cannot be read as it is. The library may panic on what is no store.
+/// Runs `read` on a view of the file; `None` where the file cannot be read as it is. The library may panic on a file
+/// that is no store.
 fn read_only<T>(file: &Arc<dyn DiskFile>, read: impl FnOnce(&Database) -> Result<T, redb::Error>) -> Option<T> {
     let look = || {
         let view = PrivateView::of(Arc::clone(file), u64::MAX).ok()?;
@@ -23,8 +24,8 @@ fn read_only<T>(file: &Arc<dyn DiskFile>, read: impl FnOnce(&Database) -> Result
     catch_unwind(AssertUnwindSafe(look)).ok().flatten()
 }
 
-/// Whether the store of a directory has a vote that is live by the certain line; `None` where there is no store, or nobody
-/// can tell. Takes no lock: another process may use the store meanwhile.
+/// Whether the store of a directory has a vote that is live by the certain line; `None` where there is no store, or it
+/// cannot be read. Takes no lock: another process may use the store meanwhile.
 pub fn has_live_vote(disk: &dyn Disk, reading: ClockReading) -> Option<bool> {
     let file = disk.open_to_read(STORE_FILE).ok()?;
     read_only(&file, |database| {
@@ -39,7 +40,7 @@ pub fn has_live_vote(disk: &dyn Disk, reading: ClockReading) -> Option<bool> {
 impl EmbeddedStore {
     /// Refuses to take the place of a file that another process has committed to since this one did.
     pub(super) fn refuse_foreign(&self) -> Result<(), StoreError> {
-        // A view that nothing has changed under shows what this process has read.
+        // If the file has not changed under its view, it holds what this process has read.
         let is_as_read =
             self.file.as_ref().is_some_and(|file| file.is_private() && matches!(file.is_as_looked_at(), Ok(true)));
         let Some(held) = self.held.as_ref().filter(|_| !is_as_read) else { return Ok(()) };

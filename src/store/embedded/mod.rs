@@ -1,21 +1,20 @@
 //! Votes and servers in one file of a data directory, by `redb`.
 //!
-//! Rows of votes are in order of time: replay reads what is still in cooldown, expiry drops what
-//! comes first. A commit is one transaction and one sync of the file.
+//! Rows of votes are in order of time: replay reads the votes that are still in cooldown, and expiry drops the first
+//! rows. A commit is one transaction and one sync of the file.
 //!
-//! The library undoes its last commit where it finds it damaged, because a power cut in the middle
-//! of one looks the same. A commit that was acknowledged must not go that way in silence, so each
-//! has a number, and the last acknowledged one is noted beside the file: see [`super::commit_marker`].
+//! The library undoes a damaged last commit, because a power cut in the middle of a commit looks the same. An
+//! acknowledged commit must not vanish in silence. So each commit has a number, and the last acknowledged number is
+//! noted beside the file: see [`super::commit_marker`].
 //!
-//! A file that was deleted, moved, or covered by a mount takes what is written to it all the same, and
-//! after a restart it is not there. So the file that is open is compared with the one of its name.
+//! A file that was deleted, moved, or covered by a mount still takes writes, and is missing after a restart. So the
+//! store compares the open file with the file of its name.
 //!
-//! After a failed sync the kernel takes pages for written that are not, and the file shows what is not on the
-//! disk. Nothing in it counts from then on: it is void. The recorder has all of it in memory, and has it written
-//! anew, as another file that takes the place of this one. The same file written again would not do: a page of
-//! ext4 whose first write has failed may read as zeros after a power cut, whatever is written to it later. Where a process
-//! was killed in a sync, or with a file that is void, the file is void for the next start too, which reads it and never
-//! writes it. So is a file that 1.0.0 has written.
+//! After a failed sync the kernel takes pages for written that are not, and the file shows data that is not on the
+//! disk. Nothing in the file counts from then on: it is void. The recorder has all of it in memory, and writes it anew,
+//! to another file that takes the place of this one. The same file would not do: on ext4, a page whose first write has
+//! failed may read as zeros after a power cut, whatever is written later. After a kill during a sync, or with a void
+//! file, the next start takes the file for void too, reads it and never writes it. A file of 1.0.0 is void as well.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, OnceLock};
@@ -37,27 +36,27 @@ pub use looking::has_live_vote;
 
 /// The store's file.
 pub const STORE_FILE: &str = "votes.redb";
-/// Its name while it is written: a process that is cut short leaves no half store behind.
+/// The name of the store's file while it is written: an interrupted process leaves no half store behind.
 const NEW_FILE: &str = "votes.new";
 /// Locked while a process uses the directory.
 const LOCK_FILE: &str = "lock";
-/// What a commit of a few votes takes, in bytes, and what another writer leaves by chance is less.
+/// Room for a commit of a few votes, in bytes. By chance, another writer leaves less.
 const MORE_ROOM_BYTES: u64 = 128 << 10;
 
 /// Which store is to be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The store that is there, or an empty one that is made.
+    /// The existing store, or an empty one that is made.
     Any,
-    /// The store that is there. Where none is, a volume may not be mounted, so none is made.
+    /// The existing store. If it is missing, a volume may not be mounted, so none is made.
     Existing,
 }
 
-/// Where the store's file is, behind a link it may be.
+/// Where the store's file is, perhaps behind a link.
 struct StorePlace {
     disk: Arc<dyn Disk>,
     name: String,
-    /// Its name while it is written.
+    /// The file's name while it is written.
     new_name: String,
 }
 
@@ -74,17 +73,17 @@ impl StorePlace {
 pub struct EmbeddedStore {
     disk: Arc<dyn Disk>,
     place: StorePlace,
-    /// How the file is called in messages.
+    /// The file's name in messages.
     name: String,
     /// Locked while the store is open.
     lock: Arc<dyn DiskFile>,
-    /// What `vote-status export` needs besides, once the directory has gone; empty until that is known.
+    /// The further options that `vote-status export` needs once the directory has gone; empty until they are known.
     export_options: Arc<OnceLock<String>>,
     room: Arc<Room>,
     marker: Arc<CommitMarker>,
-    /// Which file it is, once it was opened.
+    /// The file's identity, once it was opened.
     identity: Option<FileId>,
-    /// The file, locked from its opening on: while the store fails, too, no other process may commit to it.
+    /// The file, locked since it was opened: even while the store fails, no other process may commit to it.
     held: Option<Arc<dyn DiskFile>>,
     /// Names the commits of this process.
     writer: u64,
@@ -94,19 +93,19 @@ pub struct EmbeddedStore {
     file: Option<Arc<StoreFile>>,
     /// Bytes of the file that the library used when it was last open.
     used_bytes: u64,
-    /// Whether the library sees of the file only what it used, and not yet with success: behind a commit that found no room.
+    /// Whether the library sees only the part of the file that it used: after a commit that found no room, until one succeeds.
     is_cut: bool,
     sequence: u64,
     /// Whether 1.0.0 wrote the file: it is read as that version would, and written anew.
     is_of_first_release: bool,
-    /// What was free on the disk when it was last found full, in bytes.
+    /// Bytes that were free on the disk when it was last found full.
     free_when_full_bytes: u64,
 }
 
 /// Changes.
 impl EmbeddedStore {
-    /// The database, opened again after a failure. Where it does not end with the last acknowledged commit, it
-    /// is void: what had failed was answered as not recorded.
+    /// The database, opened again after a failure. If the file does not end with the last acknowledged commit, it is
+    /// void: the failed commit was answered as not recorded.
     fn database(&mut self) -> Result<&Database, StoreError> {
         if self.database.is_none() {
             if self.is_void() {
@@ -129,7 +128,7 @@ impl EmbeddedStore {
         StoreError::Unavailable(format!("nothing in the store {name} counts any more ({why}): it is written anew"))
     }
 
-    /// Runs what touches the file once all of it is in memory: a file that is damaged is void.
+    /// Runs `work` on the file once all of it is in memory: a damaged file is then void.
     fn at_work<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, StoreError>) -> Result<T, StoreError> {
         let done = self.guarded(work);
         if let Err(StoreError::Unusable(_)) = &done {
@@ -138,9 +137,8 @@ impl EmbeddedStore {
         done
     }
 
-    /// One transaction; one that fails before its sync is not in the file. After a failure the file is opened
-    /// anew, as the library refuses to go on with a handle that has failed: at once if it can be, and else when
-    /// it is next needed.
+    /// Makes one transaction. If it fails before its sync, it is not in the file. After a failure the file is opened
+    /// again, as the library does not continue with a failed handle: at once if possible, else at the next use.
     fn transact(&mut self, events: &[Event], dropped: Option<Dropped>, note: &CommitNote) -> Result<usize, StoreError> {
         let committed = self.at_work(|store| {
             store.database()?;
@@ -166,7 +164,7 @@ impl EmbeddedStore {
         let void = || format!("{error}, and nothing in the file counts until it is written anew from memory");
         Err(match error {
             _ if is_in_doubt => StoreError::InDoubt(void()),
-            // Room is not what it waits for, and fewer rows would find no file either.
+            // More room does not help a void file, and fewer rows do not either.
             StoreError::Full(_) if self.is_void() => StoreError::Unavailable(void()),
             error => error,
         })
@@ -175,12 +173,12 @@ impl EmbeddedStore {
     /// Opens the file again after a failure. Where this fails the next call tries it again, and tells why.
     fn open_again(&mut self, is_full: bool) {
         // Behind the last page in use lie pages that never had room, and the library takes them before the pages that ended
-        // votes have left. There may also be more of the others, so a try that fails is followed by one with all.
+        // votes have left. There may also be more of the latter, so a failed try is followed by one that sees all pages.
         self.is_cut = is_full && !self.is_cut;
         let is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         if is_full && is_open {
-            // The file was made longer than there is room for: closed in order, it ends behind its
-            // last page in use again, and what is free before that is taken first.
+            // The file was made longer than there is room for. Closed in order, it ends behind its last page in use
+            // again, and the library takes the free pages before that first.
             self.close();
             let _is_open = self.at_work(|store| store.database().map(drop)).is_ok();
         }
@@ -196,7 +194,7 @@ impl EmbeddedStore {
             outcome.map_err(|error| store.damaged(&error.to_string()))
         });
         if done.is_err() {
-            // The library goes on with no handle that has failed once.
+            // The library does not continue with a failed handle.
             self.close();
         }
         done
@@ -214,7 +212,7 @@ impl EmbeddedStore {
 
 /// The path.
 impl EmbeddedStore {
-    /// Whether the open file is still the one of its name. Cheap: asked before and after each commit.
+    /// Checks that the open file is still the one of its name. Cheap: done before and after each commit.
     fn check_path(&self) -> Result<(), StoreError> {
         let what = match (self.disk.identity(STORE_FILE), self.identity) {
             (_, None) => return Ok(()),
@@ -236,17 +234,17 @@ impl EmbeddedStore {
         )))
     }
 
-    /// Whether nothing else has written to the file, as far as its length and its header tell.
+    /// Checks that nothing else has written to the file, as far as its length and its header tell.
     fn check_content(&self) -> Result<(), StoreError> {
         match self.file.as_ref().filter(|_| !self.is_void()).map(|file| file.check()) {
             Some(Err(error)) if self.is_void() => Err(self.void(&error.to_string())),
-            // That it could not be read says nothing of it.
+            // A file that could not be read proves nothing.
             _ => Ok(()),
         }
     }
 
-    /// The store is at its path; what belongs beside it and is not there is made again: without the note a
-    /// start after a crash takes the store for damaged, without the lock it takes it for free.
+    /// Makes missing files beside the store again, while the store is at its path. Without the note a start after a
+    /// crash takes the store for damaged; without the lock it takes the store for free.
     fn replace_small_files(&mut self) {
         if let Err(error) = self.marker.keep_at_path(&*self.disk) {
             log::debug!("{MARKER_FILE} could not be made again: {error}");
@@ -273,8 +271,7 @@ impl Store for EmbeddedStore {
         }
         self.check_path()?;
         self.transact(events, None, note)?;
-        // The file may have gone or changed while it was written to: nobody is told 201 for what a restart
-        // forgets.
+        // The file may have gone or changed during the write: no client is told 201 for a vote that a restart forgets.
         self.check_path().and_then(|()| self.check_content()).map_err(|error| {
             self.marker.void();
             StoreError::InDoubt(error.to_string())
@@ -296,7 +293,7 @@ impl Store for EmbeddedStore {
             return Err(self.changing());
         }
         if self.is_void() {
-            // All of it is in memory now, and the file is looked at no more.
+            // All of it is in memory now, and the file is not read any more.
             self.database = None;
         }
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
@@ -331,7 +328,7 @@ impl Store for EmbeddedStore {
     }
 
     fn renew(&mut self, content: &StoreContent<'_>, note: &CommitNote) -> Result<(), StoreError> {
-        // A commit that has failed may be in the file that is there.
+        // A failed commit may be in the present file: its number is skipped.
         let sequence = self.sequence + 2;
         let renewed = self.guarded(|store| store.write_anew(content, sequence, Some(note)));
         if let Err(error) = &renewed {

@@ -16,12 +16,12 @@ use crate::store::{CommitNote, Store, StoreContent, StoreError};
 use crate::vote::directory::Snapshot;
 
 impl EmbeddedStore {
-    /// Opens the store of a directory, and checks all of it. Makes directory and store where they are not there
-    /// and any is wanted. `export_options` are what `vote-status export` needs besides to save what is in memory once
-    /// the directory has gone. Each commit bears the number of its `writer`, which no other process may have.
+    /// Opens the store of a directory, and checks all of it. Makes a missing directory and store with [`Wanted::Any`].
+    /// `export_options` are the further options of `vote-status export`, which saves the state in memory once the
+    /// directory has gone. Each commit bears the number of its `writer`, which no other process may have.
     ///
     /// # Errors
-    /// Where another process uses it, or what is there cannot be used or is not what is wanted.
+    /// Where another process uses the store, or it cannot be used, or it is missing and must exist.
     pub fn open(
         disk: Arc<dyn Disk>,
         wanted: Wanted,
@@ -29,7 +29,7 @@ impl EmbeddedStore {
         writer: u64,
     ) -> Result<Self, StoreError> {
         let name = disk.path(STORE_FILE).display().to_string();
-        // Before anything is made: what is here may be the place of a volume that is not mounted.
+        // Before anything is made: the directory may be the mount point of a volume that is not mounted.
         if wanted != Wanted::Any && matches!(disk.is_taken(STORE_FILE), Ok(false)) {
             return Err(StoreError::Unavailable(format!(
                 "there is no store {name}, and none is made (--require-store): is the volume mounted? vote-status init makes an empty one, once"
@@ -79,7 +79,7 @@ impl EmbeddedStore {
         Ok(store)
     }
 
-    /// Makes an empty store. It is right only where nothing was ever kept.
+    /// Makes an empty store, which is right only where no commit was ever acknowledged.
     fn make(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
         match acknowledged {
             Some(acknowledged) if acknowledged > 0 => Err(StoreError::Unusable(format!(
@@ -94,10 +94,9 @@ impl EmbeddedStore {
         }
     }
 
-    /// Writes all of the store under another name before it takes the place of the file that is there. The order,
-    /// and why: the bytes last before the name leads to them; the file is locked before anybody can find it; and
-    /// the name lasts before anything that is kept there is acknowledged. Until then the store is void, for a start after
-    /// a kill too.
+    /// Writes the whole store under another name, and then renames it over the present file. The order has reasons. The bytes
+    /// are durable before the name leads to them. The file is locked before another process can find it. The name is durable
+    /// before any commit to the file is acknowledged. Until then the store is void, also for a start after a kill.
     pub(super) fn write_anew(
         &mut self,
         content: &StoreContent<'_>,
@@ -113,7 +112,7 @@ impl EmbeddedStore {
         let new = make().map_err(|error| system(self, error))?;
         let identity = new.identity().map_err(|error| system(self, error))?;
         let file = StoreFile::new(Arc::clone(&new), &self.room, &self.marker).map_err(|error| self.failed(error))?;
-        // Closed in order while it is empty, it begins short: it grows with what is in it.
+        // Closed in order while it is empty, the file begins short and grows with its content.
         drop(file.library().map_err(|error| self.failed(error))?);
         let database = file.library().map_err(|error| self.failed(error))?;
         tables::make(&database, content, name, note).map_err(|error| self.failed(error))?;
@@ -129,12 +128,12 @@ impl EmbeddedStore {
         Ok(())
     }
 
-    /// Opens the file for the first time, and checks all of it. Nothing is written to it before.
+    /// Opens the file for the first time, and checks all of it before anything is written to it.
     fn open_checked(&mut self, acknowledged: Option<u64>) -> Result<(), StoreError> {
-        // What was left by one that was cut short takes room.
+        // A file left by an interrupted rewrite takes room.
         let _for_room = self.place.disk.remove(&self.place.new_name);
         let (mut database, repair) = self.open_file()?;
-        // Behind a kill the library has just done the same: a file of many votes takes a second to read.
+        // After a kill the library has just done the same check, which takes a second for many votes.
         let is_as_left =
             repair != Repair::None || database.check_integrity().map_err(|error| self.open_error(error))?;
         (self.sequence, self.is_of_first_release) = self.find(&database)?;
@@ -147,14 +146,15 @@ impl EmbeddedStore {
             self.refuse_changing()?;
         }
         if self.settle(repair)? && acknowledged != Some(self.sequence) {
-            // After a power cut there may be none, and a start without the file would make an empty store.
+            // After a power cut the number may be missing, and a later start without the store's file would make an
+            // empty store.
             self.marker.note(self.sequence);
         }
         self.database = Some(database);
         Ok(())
     }
 
-    /// The file is written from now on, unless it is void; whether it is.
+    /// Lets the library write to the file from now on, unless the file is void; gives whether it may.
     pub(super) fn settle(&mut self, repair: Repair) -> Result<bool, StoreError> {
         let Some(file) = self.file.clone() else { return Ok(false) };
         if repair == Repair::Undone {
@@ -172,7 +172,7 @@ impl EmbeddedStore {
         Ok(true)
     }
 
-    /// Half of a file may look like one whose last commit was cut short: nothing is undone while something else writes.
+    /// Fails while something else writes to the file: half of a file may look like one whose last commit was cut short.
     fn refuse_changing(&self) -> Result<(), StoreError> {
         match self.file.as_ref().map(|file| file.is_changing()) {
             Some(Ok(true)) => Err(self.changing()),
@@ -181,7 +181,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// What is wrong with a file says nothing while something else writes to it.
+    /// Replaces an error of damage while something else writes to the file, as it proves nothing then.
     fn unless_it_changes(&self, error: StoreError) -> StoreError {
         let is_changing = || self.file.as_ref().is_some_and(|file| matches!(file.is_changing(), Ok(true)));
         if matches!(error, StoreError::Unusable(_)) && is_changing() { self.changing() } else { error }
@@ -194,8 +194,8 @@ impl EmbeddedStore {
         ))
     }
 
-    /// Opens the library on the file that is there, and writes nothing to it; with what the library had to do. Never makes
-    /// anything: an empty or missing file is damage, not a new store.
+    /// Opens the library on the existing file, and writes nothing to the file; gives the library's repair too. Never
+    /// makes a file: an empty or missing one is damage, not a new store.
     pub(super) fn open_file(&mut self) -> Result<(Database, Repair), StoreError> {
         self.close();
         let open = |store: &mut Self| -> Result<_, DatabaseError> {
@@ -205,7 +205,7 @@ impl EmbeddedStore {
                 None => store.disk.open(STORE_FILE)?,
             };
             if *store.identity.get_or_insert(file.identity()?) != found {
-                // With a number, it is told as the system's and not as damage.
+                // An error with a number is reported as the system's, not as damage.
                 return Err(io::Error::from_raw_os_error(rustix::io::Errno::STALE.raw_os_error()).into());
             }
             let opened = StoreFile::new(Arc::clone(&file), &store.room, &store.marker)?;
@@ -232,8 +232,8 @@ impl EmbeddedStore {
         }
     }
 
-    /// Runs what touches the file. The library may panic on a damaged one; that is an error like
-    /// any other here. What the disk did not give is no damage.
+    /// Runs `work` on the file. The library may panic on a damaged file; here a panic is an error like any other. A
+    /// read error of the disk is no damage.
     pub(super) fn guarded<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
@@ -288,7 +288,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// The number of the last commit in a file of ours, and whether 1.0.0 wrote it.
+    /// The number of the last commit in a store of ours, and whether 1.0.0 wrote the store.
     pub(super) fn find(&self, database: &Database) -> Result<(u64, bool), StoreError> {
         let name = &self.name;
         match tables::find(database).map_err(|error| self.failed(error))? {

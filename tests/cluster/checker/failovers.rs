@@ -1,6 +1,6 @@
 //! Random failovers: three Sentinels watch a primary with two replicas, and two nodes take votes all the time. Machines
-//! and Sentinels stop, die and come back, and Sentinels name machines that are no primary. No vote that was acknowledged is
-//! lost, and none counts twice.
+//! and Sentinels stop, die and come back, and Sentinels name machines that are no primary. No acknowledged vote is lost,
+//! and none counts twice.
 
 use crate::cluster::checker::Seeds;
 use crate::cluster::util::engine::{Engine, sentinels_url};
@@ -19,17 +19,17 @@ use std::time::{Duration, Instant};
 const FAULTS: usize = 4;
 /// Votes that are recorded after each fault.
 const MORE: usize = 50;
-/// Sentinels agree after this at the latest: a try of theirs that fails costs them 10 s, and on a busy machine several do.
+/// The longest time until the Sentinels agree: each failed try costs 10 s, and on a busy machine several fail.
 const SETTLE_MAX: Duration = Duration::from_secs(300);
-/// Votes are recorded after this at the latest, once the Sentinels agree.
+/// The longest time until votes are recorded, once the Sentinels agree.
 const VOTES_MAX: Duration = Duration::from_secs(60);
-/// A Sentinel that was asked for another primary has one after this, or has given up.
+/// The longest time until a Sentinel that was asked for another primary has one, or has given up.
 const FAILOVER_MAX: Duration = Duration::from_secs(12);
-/// Between two looks.
+/// The pause between two looks.
 const POLL: Duration = Duration::from_millis(20);
-/// The Sentinels wait for so long before they take a machine for dead.
+/// How long a machine is silent before the Sentinels take it for dead.
 const DOWN_AFTER_MS: u32 = 800;
-/// What a primary is told that is cut off from its replicas: it stops taking votes.
+/// With these a primary that is cut off from its replicas stops taking votes.
 const ARGS: [&str; 4] = ["--min-replicas-to-write", "1", "--min-replicas-max-lag", "1"];
 
 #[derive(Clone, Copy, Debug)]
@@ -38,13 +38,13 @@ enum Fault {
     Failover,
     /// The primary is killed, and comes back once another one is named.
     Kill,
-    /// The primary is stopped for so long, in milliseconds: it may be replaced, and says afterwards that it is one still.
+    /// The primary is stopped for this long, in milliseconds. It may be replaced, and afterwards still claims to be one.
     Freeze(u64),
-    /// A Sentinel is stopped, and knows nothing of the primary that is named meanwhile.
+    /// A Sentinel is stopped, and misses the change of the primary meanwhile.
     Outdated(usize),
-    /// So many Sentinels name a replica for so long, in milliseconds, while the nodes' connections end.
+    /// This many Sentinels name a replica for this long, in milliseconds, while the nodes' connections end.
     Misled(usize, u64),
-    /// Two Sentinels are stopped for so long, in milliseconds: no majority answers, while the nodes' connections end.
+    /// Two Sentinels are stopped for this long, in milliseconds: no majority answers, while the nodes' connections end.
     Minority(u64),
 }
 
@@ -76,8 +76,7 @@ impl Scene {
         scene
     }
 
-    /// Waits until all Sentinels know each other and name one machine, which says that it is the primary, and has both
-    /// replicas.
+    /// Waits until all Sentinels know each other and name one machine, which is a primary with both replicas.
     fn settle(&self) -> usize {
         let until = Instant::now() + SETTLE_MAX;
         loop {
@@ -91,7 +90,7 @@ impl Scene {
         }
     }
 
-    /// The machine that a Sentinel names, once it knows two replicas and two others of its kind, and takes it for well.
+    /// The machine that a Sentinel names and takes for well, once the Sentinel knows two replicas and two other Sentinels.
     fn named_by(&self, watching: &Engine) -> Option<usize> {
         let mut sentinel = watching.connect();
         for what in ["replicas", "sentinels"] {
@@ -121,7 +120,7 @@ impl Scene {
         self.machines[primary].connect().ask(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
     }
 
-    /// What a Sentinel watches from now on.
+    /// Lets a Sentinel watch this machine from now on.
     fn point(&self, sentinel: usize, machine: usize) {
         let mut redis = self.sentinels[sentinel].connect();
         redis.ask(&["SENTINEL", "REMOVE", "votes"]);
@@ -147,7 +146,7 @@ impl Scene {
             }
             Fault::Outdated(sentinel) => {
                 self.sentinels[sentinel].signal(Signal::STOP);
-                // It is asked by the nodes as well, and does not answer.
+                // The nodes ask the stopped Sentinel as well, and it does not answer.
                 self.fail_over((sentinel + 1) % 3, primary);
                 load.wait_for_more_within(SETTLE_MAX, MORE);
                 self.sentinels[sentinel].signal(Signal::CONT);
@@ -169,8 +168,8 @@ impl Scene {
         load.wait_for_more_within(VOTES_MAX, MORE);
     }
 
-    /// Has a Sentinel name another primary, and waits for that: two Sentinels that are asked at the same time make two
-    /// machines the replicas of each other, and there is no primary any more. It may find no replica that is good enough.
+    /// Has a Sentinel name another primary, and waits for that. Two Sentinels that are asked at the same time make two
+    /// machines replicas of each other, so no primary is left. The Sentinel may find no replica that is good enough.
     fn fail_over(&self, sentinel: usize, primary: usize) {
         let asked = self.sentinels[sentinel].connect().try_ask(&["SENTINEL", "FAILOVER", "votes"]);
         let is_refused = matches!(asked.expect("a Sentinel answers"), Value::Refused(_));

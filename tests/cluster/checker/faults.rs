@@ -1,4 +1,4 @@
-//! The faults of a schedule, staged on the processes of a [`World`], and the end of all of them.
+//! Stages the faults of a schedule on the processes of a [`World`], and ends them all.
 
 use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::Violation;
@@ -17,25 +17,25 @@ use std::collections::BTreeSet;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// How many replicas a primary must have to take a write.
+/// The setting: how many replicas a primary must have to take a write.
 const REPLICAS: &str = "min-replicas-to-write";
-/// Which keys a store drops that has no memory left.
+/// The setting: which keys a store evicts when it has no memory left.
 const POLICY: &str = "maxmemory-policy";
-/// Votes in the log.
+/// The key of the log of votes.
 const LOG: &str = "vs:{0}:log";
-/// The log while it has another name.
+/// The key of the log while it is renamed.
 const AWAY: &str = "log-of-votes";
-/// How long a script of the store runs before others are told BUSY, in milliseconds.
+/// How long a script runs before the store answers others BUSY, in milliseconds.
 const BUSY_AFTER_MS: &str = "20";
-/// Every node that reaches the store has looked at its policy after this.
+/// The time in which every node that reaches the store looks at its policy.
 const LOOKED_AFTER: Duration = Duration::from_millis(2_500);
-/// Between two looks while everything settles.
+/// The pause between two looks while everything settles.
 const POLL: Duration = Duration::from_millis(20);
-/// All faults are over, and everybody says the same after this at the latest.
+/// The longest time until store and nodes agree, once all faults are over.
 const SETTLE_MAX: Duration = Duration::from_secs(30);
 
 impl World {
-    /// Does what a fault's step says.
+    /// Stages the fault of a step.
     pub(super) fn stage(&mut self, fault: &Step) {
         match fault {
             Step::Kill(node) => self.kill(*node),
@@ -48,7 +48,7 @@ impl World {
                 running.server().signal(Signal::STOP);
                 sleep(Duration::from_millis(*ms));
                 running.server().signal(Signal::CONT);
-                // While it was stopped others may have gone on without what it alone held.
+                // Meanwhile others may have gone on without the votes that this node alone held.
                 self.model.lost_node(*node, false);
             }
             Step::FreezeStore(ms) => {
@@ -114,7 +114,7 @@ impl World {
     }
 
     fn strain(&mut self, strain: Strain) {
-        // No other connection may be let in until the strain is over.
+        // The store may accept no other connection until the strain is over.
         let mut store = self.primary.connect();
         match strain {
             Strain::Busy => {
@@ -129,7 +129,7 @@ impl World {
             }
             Strain::Memory => drop(store.ask(&["CONFIG", "SET", "maxmemory", "1"])),
             Strain::Swapped => drop(store.ask(&["SWAPDB", "0", "1"])),
-            // There may be none: an earlier fault has deleted it.
+            // There may be no log: an earlier fault has deleted it.
             Strain::Renamed => drop(store.try_ask(&["RENAME", LOG, AWAY]).expect("the store answers")),
             Strain::Password => {
                 store.ask(&["ACL", "SETUSER", "vote-status", "resetpass", ">another"]);
@@ -161,7 +161,7 @@ impl World {
         assert!(!is_refused, "{words:?}: {answer:?}");
     }
 
-    /// Sets this on both machines, and on each that takes the place of one of them.
+    /// Sets this on both machines now, and after each restart of one of them.
     fn set(&mut self, name: &'static str, value: &'static str) {
         self.settings.insert(name, value);
         self.apply_settings();
@@ -175,7 +175,7 @@ impl World {
         }
     }
 
-    /// What a machine that was started has to be told.
+    /// Sets up the machines after a start: the user and the settings.
     pub(super) fn set_up(&self) {
         for machine in [&self.primary, &self.replica] {
             add_documented_user(&mut machine.connect());
@@ -185,9 +185,9 @@ impl World {
 
     fn drop_keys(&mut self) {
         self.set(POLICY, "allkeys-lru");
-        // Each node that reaches the store looks once a second.
+        // Each node that reaches the store looks at the policy once a second.
         sleep(LOOKED_AFTER);
-        // The keys of votes are the ones that expire.
+        // Only the keys of votes expire.
         for words in [["maxmemory-policy", "volatile-random"], ["maxmemory", "1"]] {
             self.tell_store(&["CONFIG", "SET", words[0], words[1]]);
         }
@@ -211,7 +211,7 @@ impl World {
                 return;
             }
         };
-        // Whether it can be started without the store is for other tests.
+        // Other tests start a node without the store.
         self.set_road(node, Mode::Pass);
         let kept = if directory == Directory::Kept { kept } else { folder() };
         let minutes = (self.cooldown_s / 60).to_string();
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// Nodes that can bring back what the store forgets.
+    /// Nodes that can give back votes that the store forgets.
     fn reaching(&self) -> BTreeSet<usize> {
         self.running().into_iter().filter(|node| self.roads[*node].1 == Mode::Pass).collect()
     }
@@ -251,7 +251,7 @@ impl World {
         self.follow_primary();
     }
 
-    /// Roads lead to the primary again, and a replica of it is made of what is left of the other one.
+    /// Leads the roads to the primary again, and makes the other machine a replica of it.
     fn follow_primary(&mut self) {
         for (road, mode) in &self.roads {
             road.aim(self.primary.addr());
@@ -288,7 +288,7 @@ impl World {
         self.follow_primary();
     }
 
-    /// Ends every fault, waits until everybody says the same, and asks whether that can be.
+    /// Ends every fault, waits until store and nodes agree, and has the model judge the result.
     pub(crate) fn settle(&mut self) -> Result<(), Violation> {
         self.relax();
         self.link.set(Mode::Pass);
@@ -313,7 +313,7 @@ impl World {
         self.ask_all()
     }
 
-    /// What the store and every node have, once that is the same.
+    /// The votes and servers of the store, once every node has the same.
     fn agreed(&self) -> Result<Truth, Violation> {
         let until = Instant::now() + SETTLE_MAX;
         loop {

@@ -1,10 +1,10 @@
-//! A random checker of many nodes: operations and faults from one seed, played on real servers, and
-//! a model of what must hold whatever fails. At most one vote counts in a cooldown within what the
-//! store remembers or a node can bring back; a vote is shown at once by the node that took it, by all
-//! soon, and through every fault; nobody is in cooldown who has not voted; and in the end all say the same.
+//! A random checker of many nodes: operations and faults from one seed on real servers, and a model of the
+//! promises that hold whatever fails. At most one vote counts in a cooldown, as far as the
+//! store remembers it or a node can give it back. The node that took a vote shows it at once, all nodes
+//! soon, and through every fault. No address without a vote is in cooldown. In the end all nodes agree.
 //!
 //! A failure prints the seed and the steps. `TEST_SEED=N` plays one seed, `VOTE_STATUS_TEST_CHECKER_S=N`
-//! plays new ones for so many seconds.
+//! plays new ones for N seconds.
 
 mod failovers;
 mod faults;
@@ -23,17 +23,17 @@ use world::World;
 
 /// Nodes on the store.
 const NODES: usize = 3;
-/// Steps that follow from one seed.
+/// Steps of one seed.
 const STEPS: usize = 80;
 /// The seed of the short run.
 const SEED: u64 = 20_261_122;
 
-/// Every pair that is voted for.
+/// Every pair that votes are cast for, crowds aside.
 fn pairs() -> impl Iterator<Item = Pair> {
     (1..=SERVERS).flat_map(|server| (0..ADDRESSES).map(move |number| (server, address(number))))
 }
 
-/// Plays steps, and fails at the first answer that cannot be. Gives the program of the store, with its version.
+/// Plays steps, and fails at the first answer that the model rules out. Gives the store's program and version.
 fn play(what: &str, cooldown_minutes: u32, steps: &[Step]) -> String {
     let steps_s =
         steps.iter().filter_map(|step| if let Step::Clock(step_s) = step { Some(step_s.abs()) } else { None });
@@ -63,12 +63,12 @@ impl Seeds {
         let until = std::env::var("VOTE_STATUS_TEST_CHECKER_S").ok().map(|seconds| {
             Instant::now() + Duration::from_secs(seconds.parse().expect("VOTE_STATUS_TEST_CHECKER_S is a number"))
         });
-        // The short run is the same each time: what is new is looked for when somebody looks on.
+        // The short run is the same each time: new faults are searched only in a run that asks for it.
         let seeds = if is_given || until.is_some() { Random::from_environment() } else { Random::seeded(SEED) };
         Seeds { seeds, is_given, until, rounds: 0 }
     }
 
-    /// What a failure of the next round says, and its chance; `None` where enough were played.
+    /// The seed of the next round as a failure names it, and its random numbers. `None` where enough were played.
     pub(crate) fn next(&mut self) -> Option<(String, Random)> {
         let is_over = |until: Option<Instant>| until.is_none_or(|until| Instant::now() >= until);
         if self.rounds > 0 && (self.is_given || is_over(self.until)) {
@@ -81,7 +81,7 @@ impl Seeds {
         Some((format!("TEST_SEED={seed}"), Random::seeded(seed)))
     }
 
-    /// A round on this is over, and broke nothing.
+    /// A round is over, and broke no promise.
     pub(crate) fn played(&mut self, what: &str) {
         self.rounds += 1;
         println!("{what}: {} rounds", self.rounds);
@@ -101,14 +101,14 @@ fn random_faults_break_no_promise() {
     }
 }
 
-/// A strain that nobody notices would be a fault that is not staged.
+/// Each strain takes effect: otherwise the checker would stage no fault.
 #[test]
 fn votes_are_refused_under_each_strain_and_taken_after_it() {
     if !has(&["redis-server"]) {
         return;
     }
     let mut steps = Vec::new();
-    // Votes go on without the log that was there.
+    // `Renamed` is left out, as votes go on without the log.
     let strains = [Strain::Busy, Strain::Clients, Strain::Memory, Strain::Password, Strain::Swapped];
     for (number, strain) in (1..).zip(strains) {
         let pair = (1, address(number));
@@ -118,7 +118,7 @@ fn votes_are_refused_under_each_strain_and_taken_after_it() {
     play("strains", 90, &steps);
 }
 
-/// What was found by hand before there was a checker, each as the steps that showed it.
+/// Faults that were found by hand before there was a checker, each as the steps that showed it.
 mod found {
     use super::{Empty, GOES, Kept, NODES, Step, address, has, play};
 
@@ -126,7 +126,7 @@ mod found {
         [(1, address(1)), (1, address(2)), (2, address(3)), (2, address(4))]
     }
 
-    /// The node that dies with the store, and starts again.
+    /// The node that dies with the store and starts again.
     const LAST: usize = NODES - 1;
 
     fn check(what: &str, steps: &[Step]) {
@@ -135,8 +135,8 @@ mod found {
         }
     }
 
-    /// A primary with a vote that its replica lacks dies with a node, or the store starts with that node and has forgotten
-    /// the vote. The node, started again, took the vote a second time before the others had given it back.
+    /// A primary with a vote that its replica lacks died with a node, or the store went back to a copy from before the vote. The
+    /// node, started again, took the vote a second time before the others had given it back.
     #[test]
     fn a_node_that_starts_after_a_loss_takes_no_vote_that_others_show() {
         let mut steps = Vec::new();
@@ -151,7 +151,7 @@ mod found {
         check("a start after a loss", &steps);
     }
 
-    /// A user's rights lacked one command: the entry in the log was written, and the vote was not.
+    /// The user lacked the right to one command: the function wrote the entry in the log, and not the vote.
     #[test]
     fn a_vote_is_whole_or_not_at_all_where_rights_are_missing() {
         let mut steps = Vec::new();
@@ -177,8 +177,8 @@ mod found {
         check("a store that takes nothing back yet", &steps);
     }
 
-    /// Vote, cancellation and vote within a second had one instant: one reward for two votes, and
-    /// after a loss the second one was refused.
+    /// Vote, cancellation and vote within a second had one instant. So two votes had one reward, and
+    /// after a loss the store refused the second one.
     #[test]
     fn two_votes_around_a_cancellation_have_two_instants() {
         let mut steps = Vec::new();
@@ -192,7 +192,7 @@ mod found {
         check("votes around a cancellation", &steps);
     }
 
-    /// Eviction that is switched on while nodes run.
+    /// Eviction is switched on while nodes run.
     #[test]
     fn votes_stop_while_the_store_may_drop_them() {
         let mut steps = vec![Step::Vote(0, some_pairs()[0]), Step::Evict, Step::Pause(2_500)];
@@ -201,8 +201,8 @@ mod found {
         check("eviction", &steps);
     }
 
-    /// A server was removed and listed again, with a vote that lies before the removal, and the store forgot all of it:
-    /// the server and its votes were refused. So was a vote that lies before one that was cancelled.
+    /// A server was removed and listed again, with a vote from before the removal, and the store forgot all of it. Then the
+    /// store refused the server and its votes, and a vote from before one that was cancelled.
     #[test]
     fn a_listing_and_its_votes_come_back_behind_a_removal() {
         let [cast, imported, cancelled] = [(GOES, address(1)), (GOES, address(2)), (1, address(3))];
@@ -217,7 +217,7 @@ mod found {
         check("a listing behind a removal", &steps);
     }
 
-    /// A node that started just behind an eviction took what the others still showed.
+    /// A node that started just after an eviction took votes that the others still showed.
     #[test]
     fn a_node_that_starts_behind_an_eviction_takes_no_vote_that_others_show() {
         let mut steps = Vec::new();
@@ -228,7 +228,7 @@ mod found {
         check("a start behind an eviction", &steps);
     }
 
-    /// Redis dropped votes, and started again before a node had looked: the new process has dropped nothing.
+    /// Redis evicted votes, and started again before a node had looked: the new process reports no evictions.
     #[test]
     fn what_was_dropped_before_a_restart_is_given_back() {
         let mut steps = Vec::new();
@@ -238,7 +238,7 @@ mod found {
         check("votes that were dropped before a restart", &steps);
     }
 
-    /// The log lost what a node had not read, while it was away, and then all of it.
+    /// The log lost entries that a node had not read while it was away, and then all entries.
     #[test]
     fn a_log_that_was_cut_behind_a_node_is_noticed() {
         let mut steps = vec![Step::Hole(0), Step::Crowd(1, 1, 1_000), Step::TrimLog, Step::Open(0), Step::Settle];
@@ -247,7 +247,7 @@ mod found {
         check("a log that was cut", &steps);
     }
 
-    /// An older state, which goes on past the entry that a node had read to while that node was away.
+    /// The store went back to an older state, and on past the last entry of a node that was away.
     #[test]
     fn a_node_that_was_away_notices_another_history() {
         let mut steps = vec![Step::Crowd(0, 1, 1_000), Step::Save, Step::Crowd(0, 1, 2_000), Step::Cut(0)];
@@ -256,7 +256,7 @@ mod found {
         check("another history", &steps);
     }
 
-    /// The time for which a starting node waits for the others ran out while nobody could give anything back.
+    /// The time for which a starting node waits for the others ran out while no node could give votes back.
     #[test]
     fn a_node_that_starts_waits_as_long_as_the_store_takes_no_writes() {
         let pair = some_pairs()[0];
@@ -266,7 +266,7 @@ mod found {
         check("a start while the store takes no writes", &steps);
     }
 
-    /// A node that was stopped made changes of clients that had gone.
+    /// A stopped node went on and made changes for clients that had gone.
     #[test]
     fn a_stopped_node_does_nothing_for_clients_that_have_gone() {
         let mut steps = Vec::new();

@@ -1,27 +1,27 @@
-//! What must hold of each pair of server and address, whatever fails: a model that is told what was
-//! sent and answered, and says where an answer cannot be. Nothing here touches a process or a socket.
+//! The promises for each pair of server and address, whatever fails. The model is told each request and
+//! answer, and rejects answers that break a promise. Nothing here touches a process or a socket.
 //!
-//! What was acknowledged last of a pair, a vote or the end of one, is **held** by the node that said so, and by all after
-//! everything was settled. Where the store forgets it, one node that holds it and reaches the store is
-//! enough to bring it back. With none left the pair is **in doubt**: the vote may be there or not,
-//! until everything is settled again and the store is asked.
+//! The last acknowledged change of a pair is a vote or its end. The node that acknowledged the change **holds** it, and after
+//! a settlement all nodes do. Where the store forgets the change, one holder that reaches the store is enough to
+//! bring it back. With none left the pair is **in doubt**: the vote may be there or not, until everything is
+//! settled again and the store is asked.
 
 use crate::util::ledger::Pair;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-/// So close to the end of a cooldown nothing is claimed: the answer was on its way, in seconds. Where the clock of the
-/// store steps, by its steps more.
+/// The model claims nothing this close to the end of a cooldown, in seconds, as the answer was on its way. Steps of the
+/// store's clock add to it.
 const SLACK_S: i64 = 2;
 
-/// A vote is stamped this far ahead at most, in seconds.
+/// The most that a vote is stamped ahead, in seconds.
 const AHEAD_MAX_S: i64 = 5;
 
-/// The store does what had no answer within this time and [`SLACK_S`], or never: a node says with each call until when
-/// it waits, in seconds.
+/// The store makes a change without an answer within this time and [`SLACK_S`], in seconds, or never: each call of a node
+/// names its deadline.
 const DONE_WITHIN_S: i64 = 3;
 
-/// What was found that cannot be.
+/// An answer or a state that breaks a promise.
 pub(crate) type Violation = String;
 
 /// All pairs.
@@ -30,9 +30,9 @@ pub(crate) struct Model {
     cooldown_s: i64,
     slack_s: i64,
     pairs: BTreeMap<Pair, State>,
-    /// Servers whose removal had no answer, and until when it may come.
+    /// Servers whose removal had no answer, and until when the store may do it.
     removed_until: BTreeMap<u32, i64>,
-    /// Servers that were removed, or may have been.
+    /// Servers that were or may have been removed.
     was_removed: BTreeSet<u32>,
     /// Counts acknowledgements, to tell those that the store forgets.
     acknowledged: u64,
@@ -42,41 +42,41 @@ pub(crate) struct Model {
 struct State {
     /// The instant of the vote that counts.
     live: Option<i64>,
-    /// Nodes that know what was acknowledged last.
+    /// Nodes that hold the last acknowledged change.
     holders: BTreeSet<usize>,
-    /// The store has forgotten it, and is to be told of it by a holder.
+    /// The store has forgotten that change, and a holder has to give it back.
     is_forgotten: bool,
-    /// Instants of votes that were cancelled, as far as the store or a node is sure to know.
+    /// Instants of cancelled votes that the store or a node surely knows.
     cancelled: BTreeSet<i64>,
-    /// Whether an answer was ever missing: votes of any instant may have come and gone.
+    /// Whether an answer was ever missing, so that votes of any instant may have come and gone.
     was_unsure: bool,
-    /// Nothing is known of it: an answer is missing, or the store may have forgotten.
+    /// The pair is in doubt: an answer is missing, or the store may have forgotten a change.
     is_doubtful: bool,
-    /// A vote without an answer may be held up in the network, and recorded once the pair is free.
+    /// A vote without an answer may be delayed in the network, and be recorded once the pair is free.
     may_come: bool,
-    /// Until when a cancellation without an answer may come, and meet a later vote.
+    /// Until when a cancellation without an answer may arrive and cancel a later vote.
     goes_until: i64,
     /// Whether a vote was ever sent.
     was_tried: bool,
-    /// The instants of all votes that were acknowledged.
+    /// The instants of all acknowledged votes.
     told: BTreeSet<i64>,
-    /// The acknowledgement that came last.
+    /// The number of the last acknowledgement.
     changed: u64,
 }
 
-/// What a node must say of a pair.
+/// The status that a node must show for a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
     /// In cooldown since this instant.
     Cooling(i64),
-    /// Nobody has ever voted.
+    /// No vote was ever sent.
     NeverVoted,
-    /// Either is true.
+    /// In cooldown or not.
     Nothing,
 }
 
 impl Model {
-    /// Of no votes yet. The clock of the store will be so far from the machine's at most, in seconds.
+    /// A model without votes. `clock_max_s` bounds the distance of the store's clock from the machine's.
     pub(crate) fn new(cooldown_s: i64, clock_max_s: i64) -> Model {
         Model {
             cooldown_s,
@@ -88,8 +88,7 @@ impl Model {
         }
     }
 
-    /// How many acknowledgements there were: what comes later may be forgotten where the store is
-    /// put back to this moment.
+    /// The number of acknowledgements so far. A store that goes back to this moment forgets the later ones.
     pub(crate) fn moment(&self) -> u64 {
         self.acknowledged
     }
@@ -99,26 +98,26 @@ impl Model {
         self.pairs.entry(pair).or_default().was_tried = true;
     }
 
-    /// No answer, or one that says that nobody knows.
+    /// A vote had no answer, or one that leaves it in doubt.
     pub(crate) fn unanswered(&mut self, pair: Pair) {
         self.overtaken(pair);
         self.pairs.entry(pair).or_default().is_doubtful = true;
     }
 
-    /// The same, of a vote beside which another one was answered 201.
+    /// The same for a vote beside another one that was answered 201.
     pub(crate) fn overtaken(&mut self, pair: Pair) {
         let state = self.pairs.entry(pair).or_default();
         (state.may_come, state.was_unsure) = (true, true);
     }
 
-    /// A cancellation had no answer, or one that says that nobody knows.
+    /// A cancellation had no answer, or one that leaves it in doubt.
     pub(crate) fn cancellation_unanswered(&mut self, pair: Pair, now: i64) {
         let goes_until = now + DONE_WITHIN_S + self.slack_s;
         let state = self.pairs.entry(pair).or_default();
         (state.is_doubtful, state.was_unsure, state.goes_until) = (true, true, goes_until);
     }
 
-    /// A vote of these was answered 201, to a request that was under way meanwhile.
+    /// A vote of these pairs was answered 201. `meanwhile` has the seconds of the request and of the answer.
     pub(crate) fn recorded(
         &mut self,
         pairs: &[Pair],
@@ -127,7 +126,7 @@ impl Model {
         meanwhile: RangeInclusive<i64>,
     ) -> Result<(), Violation> {
         let (sent, now) = meanwhile.into_inner();
-        // After a cancellation a vote is of a later second than the one before, also where that is ahead.
+        // After a cancellation a vote gets a later second than the one before, also where that is ahead.
         let told = pairs.iter().filter_map(|pair| self.pairs.get(pair)?.told.last());
         let latest = told.fold(now, |latest, told| latest.max(told + 1));
         if voted_at > latest + self.slack_s || voted_at < sent - self.slack_s {
@@ -149,7 +148,7 @@ impl Model {
         Ok(())
     }
 
-    /// A vote out of the site's records was answered 200 or 201: the later one stays.
+    /// A vote from the site's records was answered 200 or 201: the later one stays.
     pub(crate) fn kept(
         &mut self,
         pair: Pair,
@@ -168,12 +167,12 @@ impl Model {
         let was_doubtful = state.is_doubtful;
         state.told.insert(voted_at);
         self.acknowledge(pair, node, voted_at, now);
-        // A later vote may come back yet.
+        // A later vote may still come back.
         self.pairs.entry(pair).and_modify(|state| state.is_doubtful |= was_doubtful);
         Ok(())
     }
 
-    /// A vote out of the site's records was answered 422 `cancelled`: that very vote or a later one was taken away before.
+    /// A vote from the site's records was answered 422 `cancelled`: that vote or a later one was cancelled or removed before.
     pub(crate) fn refused_as_cancelled(&self, pair: Pair, sent: i64) -> Result<(), Violation> {
         let is_possible = |state: &State| state.told.iter().any(|told| *told >= sent) || state.was_unsure;
         if self.pairs.get(&pair).is_some_and(is_possible) {
@@ -191,7 +190,7 @@ impl Model {
         state.holders = BTreeSet::from([node]);
     }
 
-    /// A vote of these was answered 409: one of them is in cooldown.
+    /// A vote of these pairs was answered 409: one of them is in cooldown.
     pub(crate) fn refused(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
         let ends_s = self.cooldown_s + self.slack_s;
         let is_cooling = |state: &State| state.live.is_some_and(|live| now < live + ends_s);
@@ -202,8 +201,8 @@ impl Model {
         Err(format!("{pairs:?} was refused, without a live vote"))
     }
 
-    /// A vote was answered 429: the next second that was not told of any of these is too far ahead, or of any pair of
-    /// a server that was removed.
+    /// A vote was answered 429: the next unused second is too far ahead, of these pairs or, after a removal, of any pair of the
+    /// server.
     pub(crate) fn refused_for_now(&self, pairs: &[Pair], now: i64) -> Result<(), Violation> {
         let server = pairs[0].0;
         let was_removed = self.was_removed.contains(&server);
@@ -215,7 +214,7 @@ impl Model {
         Err(format!("{pairs:?} was refused for now, and no earlier vote was ahead of {now}"))
     }
 
-    /// A cancellation was answered 200, or 404 for there being none.
+    /// A cancellation was answered 200, or 404 without a cooldown.
     pub(crate) fn cancelled(&mut self, pair: Pair, node: usize, was_there: bool, now: i64) -> Result<(), Violation> {
         let cooldown_s = self.cooldown_s;
         let state = self.pairs.entry(pair).or_default();
@@ -229,12 +228,12 @@ impl Model {
         state.cancelled.extend(state.live.filter(|_| is_certain));
         self.acknowledged += 1;
         state.end(node, self.acknowledged);
-        // Another vote than the one that was meant may come back yet.
+        // Another vote than the cancelled one may still come back.
         state.is_doubtful = was_doubtful;
         Ok(())
     }
 
-    /// The votes of a server went with it; `by` is the node that said so, and `None` where nobody did.
+    /// A server was removed with its votes. `by` is the node that acknowledged this; None without an answer.
     pub(crate) fn removed(&mut self, server: u32, by: Option<usize>, now: i64) {
         self.acknowledged += 1;
         self.was_removed.insert(server);
@@ -249,8 +248,8 @@ impl Model {
         }
     }
 
-    /// A node is gone, or reaches the store no longer: what the store has forgotten it brings back no
-    /// more, and where it `forgets` it shows nothing of what it held.
+    /// A node is gone, or no longer reaches the store: it gives back no more changes that the store has
+    /// forgotten. Where the node `forgets`, it shows nothing that it held.
     pub(crate) fn lost_node(&mut self, node: usize, forgets: bool) {
         for state in self.pairs.values_mut() {
             if forgets || state.is_forgotten {
@@ -260,7 +259,7 @@ impl Model {
         }
     }
 
-    /// The store forgets what was acknowledged after `moment`; `reaching` are the nodes that reach it.
+    /// The store forgets the changes that were acknowledged after `moment`; `reaching` are the nodes that reach it.
     pub(crate) fn forgotten_since(&mut self, moment: u64, reaching: &BTreeSet<usize>) {
         for state in self.pairs.values_mut().filter(|state| state.changed > moment) {
             // Earlier cancellations may have had other holders.
@@ -269,12 +268,12 @@ impl Model {
         }
     }
 
-    /// The store forgets every vote, and nothing of what was cancelled or removed.
+    /// The store forgets every vote, and no cancellation or removal.
     pub(crate) fn dropped(&mut self, reaching: &BTreeSet<usize>) {
         self.pairs.values_mut().filter(|state| state.live.is_some()).for_each(|state| state.forget(reaching));
     }
 
-    /// What a node must say.
+    /// The status that a node must show.
     pub(crate) fn claim(&self, pair: Pair, node: usize, now: i64) -> Claim {
         let Some(state) = self.pairs.get(&pair).filter(|state| state.was_tried) else { return Claim::NeverVoted };
         match state.live {
@@ -286,7 +285,7 @@ impl Model {
         }
     }
 
-    /// Everything is settled, and the store has these live votes: whether that can be. From here on
+    /// Everything is settled, and the store has these live votes: checks that this may be. From here on
     /// all of `nodes` hold them.
     pub(crate) fn settled(&mut self, found: &BTreeMap<Pair, i64>, nodes: usize, now: i64) -> Result<(), Violation> {
         let mut wrong = Vec::new();
@@ -309,13 +308,13 @@ impl Model {
 }
 
 impl State {
-    /// The vote that counted is taken away, as this node has said.
+    /// The pair's vote has ended, as this node has acknowledged.
     fn end(&mut self, node: usize, acknowledged: u64) {
         (self.live, self.is_doubtful, self.is_forgotten) = (None, false, false);
         (self.changed, self.holders) = (acknowledged, BTreeSet::from([node]));
     }
 
-    /// The store forgets what was acknowledged last.
+    /// The store forgets the last acknowledged change.
     fn forget(&mut self, reaching: &BTreeSet<usize>) {
         self.is_forgotten = true;
         self.holders = self.holders.intersection(reaching).copied().collect();

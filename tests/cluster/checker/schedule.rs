@@ -1,5 +1,5 @@
-//! What a run of the checker does, step by step: a list that follows from one seed, or that was
-//! written down for a fault that was seen once. Nothing here touches a process or a socket.
+//! The steps of a run of the checker, drawn from one seed or written down for a fault that was seen
+//! once. Nothing here touches a process or a socket.
 
 use crate::cluster::checker::NODES;
 use crate::cluster::util::proxy::Way;
@@ -8,23 +8,23 @@ use crate::util::random::Random;
 
 /// Servers that get votes.
 pub(crate) const SERVERS: u32 = 3;
-/// The one of them that is removed and listed again now and then.
+/// The server that is removed and listed again now and then.
 pub(crate) const GOES: u32 = SERVERS;
-/// Addresses that vote: enough for a vote that is new at most steps.
+/// Addresses that vote: enough that most steps find one without a vote.
 pub(crate) const ADDRESSES: u32 = 24;
-/// The first few of them get half of the steps, so that steps meet on one pair.
+/// These first addresses get half of the steps for themselves, so that steps meet on one pair.
 const BUSY: u32 = 4;
-/// Addresses of a crowd, which are others than the ones above.
+/// Addresses of a crowd, which are none of those above.
 pub(crate) const CROWD: u32 = 40;
-/// Crowds begin at one of so many addresses.
+/// The number of addresses at which a crowd may begin.
 const CROWDS: u32 = 4_000;
-/// Places of a step that ends a fault, or that needs another one before it.
+/// The weight of a step that ends a fault, or that needs another fault before it.
 const OFTEN: usize = 40;
-/// The clock of the store is so far from the machine's at most, either way, in seconds.
+/// The largest distance of the store's clock from the machine's, either way, in seconds.
 const CLOCK_MAX_S: i64 = 40;
-/// Of so many pauses of a node or of the store, one lasts a minute.
+/// One of this many pauses of a node or of the store lasts a minute.
 const MINUTES: usize = 12;
-/// Commands of the nodes' user, which its rights may lack.
+/// Commands of the nodes' user that a fault may forbid.
 const COMMANDS: [&str; 23] = [
     "zadd",
     "xadd",
@@ -56,14 +56,14 @@ const COMMANDS: [&str; 23] = [
 pub(crate) enum Step {
     /// A vote through a node.
     Vote(usize, Pair),
-    /// A vote through a node, of a voter with all these addresses at one server.
+    /// A vote through a node by a voter with all these addresses, at one server.
     VoteOfSeveral(usize, Vec<Pair>),
-    /// Votes for a server through a node, one behind the other: of so many addresses as [`CROWD`] from this number on.
+    /// Pipelined votes for a server through a node, of [`CROWD`] addresses from this number on.
     Crowd(usize, u32, u32),
-    /// A vote through a node, sent again until the answer is not 503: for as long as the store takes
-    /// to settle.
+    /// A vote through a node, sent again until the answer is not 503, as a store that settles takes
+    /// some time.
     VoteUntilAnswered(usize, Pair),
-    /// A vote that a node must refuse, as the store may not be relied on.
+    /// A vote that a node must refuse, as it may not rely on the store.
     ExpectRefused(usize, Pair),
     /// The same vote through all nodes that answer, at the same time.
     Race(Pair),
@@ -81,7 +81,7 @@ pub(crate) enum Step {
     Rotate(usize),
     /// A pause, in milliseconds.
     Pause(u64),
-    /// Every fault ends; then everybody must say the same, and it must be right.
+    /// Every fault ends. Then store and nodes must agree, on a state that the model allows.
     Settle,
     /// A node is killed.
     Kill(usize),
@@ -89,24 +89,24 @@ pub(crate) enum Step {
     Start(usize, Directory),
     /// A node's connections to the store end, and new ones end at once.
     Cut(usize),
-    /// What a node and the store say to each other gets lost.
+    /// Bytes between a node and the store are lost.
     Hole(usize),
     /// A node reaches the store again.
     Open(usize),
-    /// A node is stopped for so long, in milliseconds, and goes on.
+    /// A node is stopped for this long, in milliseconds, and goes on.
     FreezeNode(usize, u64),
-    /// A node is stopped for so long, in milliseconds, with a cancellation and a vote in its sockets. Their clients
-    /// close the connections, and what they wanted is done through another node.
+    /// A node is stopped for `ms`, with a cancellation and a vote in its sockets. Their clients close the connections.
+    /// Meanwhile another node gets a cancellation and a vote.
     HangUp { stopped: usize, other: usize, pair: Pair, ms: u64 },
-    /// The store is stopped for so long, in milliseconds, and goes on.
+    /// The store is stopped for this long, in milliseconds, and goes on.
     FreezeStore(u64),
-    /// The store is killed, and started again after so long, in milliseconds.
+    /// The store is killed, and started again after this long, in milliseconds.
     RestartStore(u64),
     /// All but the last entries of the log are removed.
     TrimLog,
     /// The log is deleted.
     DropLog,
-    /// The replica hears nothing from now on.
+    /// The replica receives nothing from now on.
     HoldReplica,
     /// The primary is killed, with a node where one is named, and the replica promoted.
     Promote(Option<usize>),
@@ -116,68 +116,68 @@ pub(crate) enum Step {
     Restore(Option<usize>),
     /// The store refuses writes, whichever machine is the primary.
     RefuseWrites,
-    /// It takes them again.
+    /// The store takes writes again.
     TakeWrites,
-    /// The store may drop keys from now on, and votes must stop.
+    /// The store may evict keys from now on, so nodes must refuse votes.
     Evict,
-    /// The store may drop keys, drops the votes of all servers once the nodes know it, and keeps its keys again.
+    /// The store may evict keys, evicts the votes of all servers once the nodes know of it, and then keeps its keys again.
     DropKeys,
-    /// It may not any more.
+    /// The store may evict no keys any more.
     KeepKeys,
     /// The nodes' user may not run these commands.
     Forbid(Vec<&'static str>),
-    /// It has its documented rights again.
+    /// The nodes' user has its documented rights again.
     Permit,
-    /// What a node says to the store takes so long, and what it hears, in milliseconds.
+    /// Bytes from a node to the store, and back, take this long, in milliseconds.
     Delay(usize, [u64; 2]),
-    /// A node hears the store byte by byte.
+    /// A node receives the store's replies byte by byte.
     Trickle(usize),
-    /// What goes one way between a node and the store gets lost.
+    /// Bytes of one way between a node and the store are lost.
     HoleOneWay(usize, Way),
-    /// The next reply to a node ends in its middle, and the connection with it.
+    /// The next reply to a node, and its connection, end in the middle.
     CutReply(usize),
-    /// The last entries of the log are removed, so many of them.
+    /// This many of the log's last entries are removed.
     DropEntries(usize),
     /// The functions are removed.
     DropFunctions,
-    /// The clock of the store is so far from the machine's from now on, in seconds.
+    /// The store's clock is this far from the machine's from now on, in seconds.
     Clock(i64),
     /// The store is under strain from now on.
     Strain(Strain),
-    /// It is under strain no longer.
+    /// The strain ends.
     Relax,
 }
 
-/// What the whole store suffers for a while, in which no other fault begins.
+/// A fault of the whole store for a while, in which no other fault begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strain {
-    /// A script runs: everybody else is told BUSY.
+    /// A script runs: the store answers all others BUSY.
     Busy,
-    /// The connections of the nodes end, and no new one is let in.
+    /// The nodes' connections end, and the store accepts no new one.
     Clients,
-    /// There is no memory for a write.
+    /// The store has no memory for a write.
     Memory,
-    /// An empty database is in place of the one of the votes.
+    /// An empty database replaces the one with the votes.
     Swapped,
     /// The log has another name.
     Renamed,
-    /// The nodes' password is another one, and their connections end.
+    /// The nodes' password changes, and their connections end.
     Password,
 }
 
-/// What a node is started with.
+/// The data directory that a node starts with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Directory {
-    /// What it had.
+    /// The one that it had.
     Kept,
-    /// Nothing.
+    /// An empty one.
     Empty,
 }
 
-/// What the steps so far have done to nodes and store, as far as the choice of the next one needs it.
+/// The effects of the steps so far that the choice of the next step depends on.
 #[derive(Clone, Debug, Default)]
 struct Shape {
-    /// The clock of the store steps, and the store forgets nothing: what both together do is not promised.
+    /// The store's clock steps, and the store forgets nothing: the service promises nothing for both together.
     steps_clock: bool,
     killed: [bool; NODES],
     away: [bool; NODES],
@@ -212,7 +212,7 @@ impl Shape {
             Step::KeepKeys | Step::DropKeys => self.may_evict = false,
             Step::Forbid(_) => self.is_forbidden = true,
             Step::Permit => self.is_forbidden = false,
-            // Its settings are gone with the process.
+            // The store's settings are gone with its process.
             Step::RestartStore(_) => {
                 (self.refuses_writes, self.may_evict, self.is_forbidden) = (false, false, false);
             }
@@ -221,10 +221,10 @@ impl Shape {
     }
 }
 
-/// A cooldown in minutes, `count` steps that follow from the stream of numbers, and a last one that settles.
+/// A cooldown in minutes, and `count` steps or a few more, drawn from the random numbers. The last step settles.
 pub(crate) fn random(random: &mut Random, count: usize) -> (u32, Vec<Step>) {
     let steps_clock = random.below(4) == 0;
-    // A short one ends votes while it runs, the usual one keeps them.
+    // A short cooldown ends votes within the schedule, the usual one keeps them.
     let cooldown_minutes = if steps_clock { 90 } else { *random.pick(&[1, 90]) };
     let mut shape = Shape { steps_clock, ..Shape::default() };
     let mut steps = Vec::new();
@@ -246,11 +246,11 @@ pub(crate) fn random(random: &mut Random, count: usize) -> (u32, Vec<Step>) {
 /// Strain for as long as a few operations take.
 fn strain(random: &mut Random, shape: &Shape) -> Vec<Step> {
     let mut strains = vec![Strain::Busy, Strain::Clients, Strain::Password];
-    // Both are writes.
+    // Both strains are writes.
     if !shape.refuses_writes {
         strains.extend([Strain::Swapped, Strain::Renamed]);
     }
-    // Without memory, a store that may drop keys drops all of them: that is another fault.
+    // Without memory, a store that may evict keys evicts all of them: that is another fault.
     if !shape.may_evict {
         strains.push(Strain::Memory);
     }
@@ -265,7 +265,7 @@ fn strain(random: &mut Random, shape: &Shape) -> Vec<Step> {
     steps
 }
 
-/// How long a pause lasts that is below `below_ms` but for the rare one.
+/// The length of a pause: 100 ms and less than `below_ms` more, or rarely a minute.
 fn pause_ms(random: &mut Random, below_ms: usize) -> u64 {
     if random.below(MINUTES) == 0 { 60_000 } else { 100 + random.below(below_ms) as u64 }
 }
@@ -287,12 +287,12 @@ fn operation(random: &mut Random, shape: &Shape) -> Vec<Step> {
         56..=61 => Step::Record(node, pair, random.below(30) as i64),
         62..=76 => Step::Cancel(node, pair),
         77..=82 => random.pick(&[Step::Remove(node), Step::List(node), Step::List(node), Step::Rotate(node)]).clone(),
-        // The site's own books have a vote that lies before the removal.
+        // The site's records have a vote from before the removal.
         83..=86 => {
             let imported = Step::Record(*random.pick(&alive), some_pair(random, GOES), 1 + random.below(20) as i64);
             return vec![Step::Remove(node), Step::List(*random.pick(&alive)), imported];
         }
-        // For a server that stays.
+        // Crowds vote for a server that stays.
         87..=90 => {
             let first = 1_000 + random.below(CROWDS as usize) as u32;
             Step::Crowd(node, 1 + random.below(GOES as usize - 1) as u32, first)
@@ -347,8 +347,8 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
         let hang_up = Step::HangUp { stopped: alive[stopped], other: alive[other], pair, ms };
         steps.extend([hang_up.clone(), hang_up]);
     }
-    // What ends a fault, or needs another one before it, is drawn as often as what can come at any moment only where it
-    // has more places here.
+    // A step that ends a fault, or needs another one before it, needs more places here to be drawn as often as the
+    // others.
     let mut add = |places, step: Step| steps.extend(vec![step; places]);
     if shape.steps_clock {
         add(OFTEN, Step::Clock(random.below(1 + 2 * CLOCK_MAX_S as usize) as i64 - CLOCK_MAX_S));
@@ -357,7 +357,7 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
         add(4, if shape.is_replica_held { Step::Promote(taken_along) } else { Step::HoldReplica });
         add(3, Step::Promote(None));
         add(2, Step::DropKeys);
-        // A replica that hears nothing would be told everything by the store that is put back.
+        // A store that goes back to its copy would send everything to a replica that receives nothing.
         match (shape.is_replica_held, shape.is_saved) {
             (true, _) => {}
             (false, true) => add(OFTEN, Step::Restore(taken_along)),
@@ -382,7 +382,7 @@ fn fault(random: &mut Random, shape: &Shape) -> Step {
     random.pick(&steps).clone()
 }
 
-/// Every fifth schedule or more has each of them.
+/// On average every fifth schedule, or more, has each of these steps.
 #[test]
 fn what_needs_another_fault_before_it_is_drawn_as_well() {
     let steps: Vec<Step> = (0..200).flat_map(|seed| random(&mut Random::seeded(seed), 80).1).collect();

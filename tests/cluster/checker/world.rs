@@ -1,5 +1,5 @@
 //! Real servers and nodes that a schedule is played on: a primary with a replica, and three nodes,
-//! each behind a proxy in place of its network. Sends what a step says, and tells the model what came.
+//! each behind a proxy in place of its network. Sends the requests of a step, and tells the model the answers.
 
 use crate::cluster::checker::NODES;
 use crate::cluster::checker::model::{Claim, Model, Violation};
@@ -23,37 +23,37 @@ use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Votes of this address come from clients that have gone before the node reads them: none may be taken.
+/// Votes of this address come from clients that go before the node reads them: the node must not record them.
 const HANGS_UP: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 200, 0, 1));
-/// Before a vote that was refused is sent again.
+/// The pause before a refused vote is sent again.
 const POLL: Duration = Duration::from_millis(20);
 
-/// A node, or what is left of it.
+/// A running node, or the data directory of a killed one.
 pub(super) enum Place {
     Running(Node),
     Killed(TempDir),
 }
 
-/// Everything that runs.
+/// All processes and proxies, with the model.
 pub(crate) struct World {
     pub(super) primary: Engine,
     pub(super) replica: Engine,
-    /// Between the two.
+    /// Between primary and replica.
     pub(super) link: Proxy,
     /// Between each node and the primary.
     pub(super) roads: Vec<(Proxy, Mode)>,
     pub(super) places: Vec<Option<Place>>,
-    /// The store's files, and what was acknowledged until then.
+    /// A copy of the store's files, and the number of acknowledgements by then.
     pub(super) saved: Option<(TempDir, u64)>,
-    /// What was acknowledged until the replica heard nothing any more.
+    /// The number of acknowledgements when the replica was cut off.
     pub(super) held_at: Option<u64>,
-    /// What both machines of the store are told beside their arguments, until they are told otherwise.
+    /// The current settings of both machines of the store, beside their arguments.
     pub(super) settings: BTreeMap<&'static str, &'static str>,
-    /// What the store is under, and the connection that ends it.
+    /// The strain of the store, and the connection that ends it.
     pub(super) strain: Option<(Strain, Redis)>,
-    /// Where the clock of the store reads how far it is from the machine's, if that changes.
+    /// The file with the distance of the store's clock from the machine's, if that changes.
     pub(super) clock_file: Option<PathBuf>,
-    /// How far that is at most, in seconds.
+    /// The largest such distance, in seconds.
     clock_max_s: i64,
     pub(super) cooldown_s: i64,
     pub(super) model: Model,
@@ -62,14 +62,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// Everything up, three servers listed, and nobody has voted. The cooldown is in minutes; the clock of the store will
-    /// be so far from the machine's at most, in seconds.
+    /// Starts everything and lists three servers; there are no votes yet. `clock_max_s` is the largest distance of the store's
+    /// clock from the machine's.
     pub(crate) fn new(cooldown_minutes: u32, clock_max_s: i64, args: &[&str]) -> World {
         let mut primary = Engine::stopped(args);
         let clock_file = (clock_max_s > 0).then(|| give_clock(&mut primary, 0));
         primary.run();
         let minutes = cooldown_minutes.to_string();
-        // A busy machine may take longer than this waits for a store.
+        // On a busy machine the command may give up before the store answers.
         let init = ["cluster", "init", "--store", &primary.url(), "--cooldown-minutes", &minutes];
         wait_until("the store is made", || client(&init).status.success());
         let link = Proxy::to(primary.addr());
@@ -115,7 +115,7 @@ impl World {
         (0..NODES).filter(|node| self.node(*node).is_some()).collect()
     }
 
-    /// Does what a step says, and checks what comes of it.
+    /// Plays a step, and checks its outcome.
     pub(crate) fn play(&mut self, step: &Step) -> Result<(), Violation> {
         match step {
             Step::Vote(node, pair) => self.vote(*node, &[*pair]).map(drop),
@@ -158,13 +158,13 @@ impl World {
         }
     }
 
-    /// Has a node do something; `None` where it does not run, and `Some(None)` where no answer came.
+    /// Sends a request to a node. `None` where the node does not run, and `Some(None)` without an answer.
     fn tell(&mut self, node: usize, method: &str, path: &str, body: Option<&str>) -> Option<Option<Response>> {
         let running = self.node(node)?;
         Some(exchange(running, running.control().request_bytes(method, path, body)))
     }
 
-    /// The same for what may record a vote of these: where no answer came, nobody knows.
+    /// The same for a request that may record votes of these pairs: without an answer they are in doubt.
     fn send(&mut self, node: usize, pairs: &[Pair], path: &str, body: &str) -> Option<Response> {
         self.node(node)?;
         pairs.iter().for_each(|pair| self.model.sent(*pair));
@@ -175,7 +175,7 @@ impl World {
         answered
     }
 
-    /// A vote that counts for all of these or for none. Gives the status; 0 for no answer.
+    /// A vote that counts for all of these pairs or for none. Gives the status; 0 without an answer.
     fn vote(&mut self, node: usize, pairs: &[Pair]) -> Result<u16, Violation> {
         let sent = now_unix();
         let Some(response) = self.send(node, pairs, "/v1/votes", &body(pairs)) else { return Ok(0) };
@@ -227,7 +227,7 @@ impl World {
         }
     }
 
-    /// All that answer are asked at once: one of them may record it.
+    /// Asks all running nodes at once, twice each: one request may record the vote.
     fn race(&mut self, pair: Pair) -> Result<(), Violation> {
         self.model.sent(pair);
         let sent = now_unix();
@@ -243,12 +243,12 @@ impl World {
         let status = |answer: &Option<Response>| answer.as_ref().map_or(503, |answer| answer.status);
         let mut answers: Vec<(usize, Option<Response>)> = running.into_iter().zip(answers).collect();
         let won = answers.iter().any(|(_, answer)| status(answer) == 201);
-        // First whoever was recorded, or may have been: that is what the others were refused for.
+        // First the request that recorded the vote or may have: it is the reason of the other refusals.
         answers.sort_by_key(|(_, answer)| status(answer) != if won { 201 } else { 503 });
         for (node, answer) in &answers {
             match answer {
                 Some(answer) if answer.status != 503 => self.note_vote(*node, &[pair], answer, sent)?,
-                // Another one counts, and this one may be on its way still.
+                // Another vote counts, and this one may still be on its way.
                 _ if won => self.model.overtaken(pair),
                 Some(answer) => self.note_unavailable(&[pair], answer),
                 None => self.model.unanswered(pair),
@@ -299,7 +299,7 @@ impl World {
         if shown[0].is_some() { Err(format!("{pair:?} was cancelled here, and is shown {shown:?}")) } else { Ok(()) }
     }
 
-    /// What a stopped node finds in its sockets comes from clients that have gone: it does none of it.
+    /// A stopped node finds requests in its sockets whose clients have gone: it must do none of them.
     fn hang_up(&mut self, stopped: usize, other: usize, pair: Pair, rest: Duration) -> Result<(), Violation> {
         let Some(node) = self.node(stopped) else { return Ok(()) };
         let (path, never) = (format!("/v1/votes/{}/{}", pair.0, pair.1), (pair.0, HANGS_UP));
@@ -311,7 +311,7 @@ impl World {
         let meanwhile = self.cancel(other, pair).and_then(|()| self.vote(other, &[pair]));
         sleep(rest);
         self.node(stopped).expect("it runs").server().signal(Signal::CONT);
-        // While it was stopped others may have gone on without what it alone held.
+        // Meanwhile others may have gone on without the votes that this node alone held.
         self.model.lost_node(stopped, false);
         meanwhile?;
         self.ask(other, pair)
@@ -324,7 +324,7 @@ impl World {
         self.check(node, pair, next).map_err(|violation| format!("{violation}: {response:?}"))
     }
 
-    /// Whether a node may show this as the end of the pair's cooldown.
+    /// Checks that a node may show this as the end of the pair's cooldown.
     fn check(&self, node: usize, pair: Pair, next: Option<String>) -> Result<(), Violation> {
         match self.model.claim(pair, node, now_unix()) {
             Claim::NeverVoted if next.is_some() => Err(format!("node {node}: {pair:?} never voted")),
@@ -335,13 +335,13 @@ impl World {
         }
     }
 
-    /// What was acknowledged is shown through every fault.
+    /// Checks that the nodes show acknowledged votes through every fault.
     pub(super) fn ask_all(&mut self) -> Result<(), Violation> {
         for node in self.running() {
             for pair in super::pairs() {
                 self.ask(node, pair)?;
             }
-            // A node that has started where it may not read the store knows of no vote, and says so.
+            // A node that has started without the right to read the store knows of no vote, and reports that.
             let knows = |running: &&Node| get(running.server().public(), &status_path((1, address(0)))).status == 200;
             let shown = match self.node(node).filter(knows) {
                 Some(running) => next_votes(running.server(), &self.crowds),
@@ -386,7 +386,7 @@ impl World {
 }
 
 impl World {
-    /// What the nodes have logged, for a failure.
+    /// The logs of the nodes, for a failure.
     pub(crate) fn logs(&self) -> String {
         let log = |node: usize| {
             let stderr = self.node(node).map_or_else(|| "it does not run".to_owned(), |node| node.server().stderr());
@@ -395,7 +395,7 @@ impl World {
         (0..NODES).map(log).collect()
     }
 
-    /// Which server program it is, and its version.
+    /// The store's program and version.
     pub(crate) fn store_version(&self) -> String {
         let Value::Text(info) = self.primary.connect().ask(&["INFO", "server"]) else { return String::new() };
         let version = |name| info.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
@@ -412,7 +412,7 @@ fn exchange(node: &Node, request: String) -> Option<Response> {
     client.try_read_response(false).ok()
 }
 
-/// Whether a 503 says that nobody knows what became of the request.
+/// Whether a 503 leaves the request in doubt.
 fn is_in_doubt(response: &Response) -> bool {
     let json = response.json();
     assert_eq!(json["error"], "store_unavailable", "{response:?}");
@@ -423,7 +423,7 @@ fn status_path((server, ip): Pair) -> String {
     format!("/api/vote/{server}/status/{ip}")
 }
 
-/// The address of the store at the end of this road, for the user of the documentation.
+/// The URL of the store through this proxy, with the user of the documentation.
 pub(super) fn url_of_node(road: &Proxy) -> String {
     format!("redis://vote-status:of-the-node@{}", road.addr())
 }

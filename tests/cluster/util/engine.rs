@@ -1,5 +1,5 @@
 //! A Redis of a test's own: a process on a free port with its files in a temporary folder, ended by
-//! its process id. Sentinels are the same program. Knows how Redis is started, not what is kept in it.
+//! its process id. Sentinels are the same program. Knows how to start Redis, not the keys in it.
 
 use crate::cluster::util::node::init;
 use crate::cluster::util::resp::{Redis, Value};
@@ -19,7 +19,7 @@ const POLL: Duration = Duration::from_millis(2);
 /// A Redis, running or not.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// Gone with the engine.
+    /// Removed with the engine.
     folder: TempDir,
     port: u16,
     args: Vec<String>,
@@ -28,24 +28,24 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    /// As `start`; `None`, said aloud, where no Redis can be run.
+    /// As `start`. Without `redis-server`, prints that and gives `None`.
     pub(crate) fn try_start(args: &[&str]) -> Option<Engine> {
         has(&["redis-server"]).then(|| Self::start(args))
     }
 
-    /// As `store`; `None`, said aloud, where no Redis can be run.
+    /// As `store`. Without `redis-server`, prints that and gives `None`.
     pub(crate) fn try_store(args: &[&str]) -> Option<Engine> {
         has(&["redis-server"]).then(|| Self::store(args))
     }
 
-    /// A Redis that keeps an append-only file, with `args` added, once it answers.
+    /// Starts a Redis with an append-only file and `args`, and waits until it answers.
     pub(crate) fn start(args: &[&str]) -> Engine {
         let mut engine = Self::stopped(args);
         engine.run();
         engine
     }
 
-    /// A Redis that has been made a store of votes.
+    /// Starts a Redis and makes it a store of votes.
     pub(crate) fn store(args: &[&str]) -> Engine {
         let engine = Self::start(args);
         init(&engine.url());
@@ -68,7 +68,7 @@ impl Engine {
         engine.run();
         engine.wait_for_link();
         engine.wait_until_as_far_as(addr);
-        // Should it be restarted, then as what it is made by then.
+        // A restart keeps the role that the replica has by then.
         engine.args.truncate(engine.args.len() - 2);
         engine
     }
@@ -97,17 +97,17 @@ impl Engine {
         Engine { folder, port: free_port().port(), args, environment: Vec::new(), child: None }
     }
 
-    /// From the next start on with these arguments as well.
+    /// Adds arguments from the next start on.
     pub(crate) fn add_args(&mut self, args: &[&str]) {
         self.args.extend(words(args));
     }
 
-    /// From the next start on with this in the environment.
+    /// Adds a variable to the environment from the next start on.
     pub(crate) fn set_environment(&mut self, name: &str, value: &str) {
         self.environment.push((name.to_owned(), value.to_owned()));
     }
 
-    /// Starts it, on the port that it had, and waits until it answers from loaded data.
+    /// Starts Redis on its port, and waits until it has loaded its data and answers.
     pub(crate) fn run(&mut self) {
         self.spawn();
         let until = Instant::now() + DEADLINE;
@@ -151,8 +151,8 @@ impl Engine {
         });
     }
 
-    /// Waits until a replica has all that its primary, which nobody writes to, has. That one sends nothing
-    /// before the replica has said how far it is, up to a second after the link is up.
+    /// Waits until a replica has all data of its primary, which must take no writes meanwhile. The primary sends nothing
+    /// before the replica has reported its offset, up to a second after the link is up.
     pub(crate) fn wait_until_as_far_as(&self, primary: SocketAddr) {
         let mut primary = Redis::connect(primary);
         wait_until("the replica has said how far it is", || {
@@ -162,17 +162,17 @@ impl Engine {
         });
     }
 
-    /// Where it listens.
+    /// The address on which Redis listens.
     pub(crate) fn addr(&self) -> SocketAddr {
         (Ipv4Addr::LOCALHOST, self.port).into()
     }
 
-    /// Its address as an option's value.
+    /// That address as an option's value.
     pub(crate) fn url(&self) -> String {
         url(self.addr())
     }
 
-    /// Its files.
+    /// The folder of Redis' files.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -182,14 +182,14 @@ impl Engine {
         self.folder.path().join("appendonlydir")
     }
 
-    /// A copy of the append-only file. What is being appended meanwhile may be there in part: Redis cuts that off.
+    /// A copy of the append-only file. Its last entry may be there in part: Redis cuts that off.
     pub(crate) fn copy(&self) -> TempDir {
         let copy = tempfile::tempdir().expect("a temporary folder");
         copy_all(&self.appendonly_folder(), copy.path());
         copy
     }
 
-    /// Puts an older copy of the append-only file back, of a Redis that does not run.
+    /// Puts an older copy of the append-only file back while Redis does not run.
     pub(crate) fn put_back(&self, copy: &TempDir) {
         assert!(self.child.is_none(), "it runs");
         let files = self.appendonly_folder();
@@ -202,13 +202,13 @@ impl Engine {
         Redis::connect(self.addr())
     }
 
-    /// Sends it a signal.
+    /// Sends Redis a signal.
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
         kill_process(pid, signal).unwrap_or_else(|error| panic!("no signal to {pid:?}: {error}"));
     }
 
-    /// Ends it with signal 9.
+    /// Kills Redis with signal 9.
     pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().expect("a child that nobody has waited for can be killed");
@@ -216,7 +216,7 @@ impl Engine {
         }
     }
 
-    /// What it has written to its log.
+    /// Redis' output and log.
     pub(crate) fn log(&self) -> String {
         let read = |name| fs::read_to_string(self.folder.path().join(name)).unwrap_or_default();
         read("said") + &read("redis.log")
@@ -242,7 +242,7 @@ pub(crate) fn copy_all(from: &Path, to: &Path) {
     assert!(copy.status().expect("cp can be run").success(), "{} can be copied", from.display());
 }
 
-/// The server that all tests run on: Redis, or the Valkey that the environment names.
+/// The server program of all tests: Redis, or the Valkey that the environment names.
 pub(crate) fn program() -> String {
     std::env::var("VOTE_STATUS_TEST_REDIS_SERVER").unwrap_or_else(|_| "redis-server".to_owned())
 }
@@ -258,7 +258,7 @@ pub(crate) fn url(addr: SocketAddr) -> String {
     format!("redis://{addr}")
 }
 
-/// The store that these Sentinels name, as an option's value.
+/// The store by these Sentinels, as an option's value.
 pub(crate) fn sentinels_url(sentinels: &[Engine]) -> String {
     let addresses: Vec<String> = sentinels.iter().map(|sentinel| sentinel.addr().to_string()).collect();
     format!("redis+sentinel://{}/votes", addresses.join(","))
@@ -268,7 +268,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|&word| word.to_owned()).collect()
 }
 
-/// Makes the user of the documentation, by its line there, with the password `of-the-node` and no rights of before.
+/// Makes the user of the documentation by its line there, with the password `of-the-node`. Earlier rights go.
 pub(crate) fn add_documented_user(redis: &mut Redis) {
     let text = fs::read_to_string("docs/CLUSTER.md").expect("it is part of the project");
     let rules = text.lines().find_map(|line| line.strip_prefix("user vote-status on "));

@@ -1,5 +1,4 @@
-//! Callers that cast votes through nodes over kept connections, and remember what they were answered. Knows the control
-//! interface.
+//! Callers that cast votes through nodes over kept connections, and remember the answers. Knows the control interface.
 
 use crate::cluster::util::node::Node;
 use crate::util::client::Kept;
@@ -16,32 +15,32 @@ use std::time::Duration;
 
 /// Servers 1 to this one get the votes.
 pub(crate) const SERVERS: u32 = 20;
-/// Of 100 tries, so many cast again for a pair whose vote was acknowledged.
+/// The share of tries that cast again for a pair with an acknowledged vote, in percent.
 const AGAIN_PERCENT: usize = 10;
-/// After a fault, before the next try.
+/// The pause between a fault and the next try.
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// What callers know.
+/// The answers that the callers have received.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Tally {
-    /// Pairs that were voted for, with an answer or without: how many addresses were used.
+    /// The number of addresses used so far, each for one pair, with an answer or without.
     next: u32,
     /// Requests that were sent.
     pub(crate) tries: u64,
-    /// Votes answered 201 and not cancelled, with the instant told.
+    /// Votes answered 201 and not cancelled, each with the instant in the answer.
     pub(crate) recorded: BTreeMap<Pair, i64>,
-    /// Votes answered 201, and cancelled after that; answered 200.
+    /// Votes answered 201 whose later cancellation was answered 200.
     pub(crate) cancelled: Vec<Pair>,
-    /// Votes answered 201 though an earlier one was acknowledged: the second instant.
+    /// Votes answered 201 though an earlier one was acknowledged, with the second instant.
     pub(crate) doubles: Vec<(Pair, i64)>,
     /// Votes answered 201 with the remark that no replica has confirmed them.
     pub(crate) unconfirmed: BTreeSet<Pair>,
-    /// Answers 503.
+    /// The number of answers 503.
     pub(crate) unavailable: u64,
 }
 
 impl Load<Tally> {
-    /// Starts so many callers on the nodes, in turn. `first` is the number of the first address; of 100 tries,
+    /// Starts `connections` callers on the nodes in turn. Addresses are numbered behind `first`. Of 100 tries,
     /// `cancel_percent` cancel an acknowledged vote.
     pub(crate) fn voting(nodes: &[&Node], connections: usize, cancel_percent: usize, first: u32) -> Load<Tally> {
         let mut seeds = Random::from_environment();
@@ -54,12 +53,12 @@ impl Load<Tally> {
         Load::start(callers)
     }
 
-    /// Waits until so many more votes are recorded.
+    /// Waits until `votes` more votes are recorded.
     pub(crate) fn wait_for_more(&self, votes: usize) {
         self.wait_for_more_within(DEADLINE, votes);
     }
 
-    /// The same, where that takes longer for a reason.
+    /// The same with a longer deadline.
     pub(crate) fn wait_for_more_within(&self, deadline: Duration, votes: usize) {
         let wanted = self.known().recorded.len() + votes;
         wait_within(deadline, "votes are recorded", || self.known().recorded.len() >= wanted);
@@ -105,7 +104,7 @@ impl Voter {
                     tally.unconfirmed.insert(pair);
                 }
             }
-            // Of a server that is not listed at the moment, or was removed several times within seconds: each listing
+            // The server is not listed at the moment, or was removed several times within seconds: each listing
             // has later seconds than the one before.
             404 | 429 => {}
             _ => panic!("a new vote for {pair:?}: {response:?}"),
@@ -125,7 +124,7 @@ impl Voter {
     fn cancel(&mut self, notes: &Notes<Tally>) {
         let at = self.random.below(self.mine.len());
         let pair = self.mine.swap_remove(at);
-        // From here on nobody may rely on it, whatever the answer.
+        // From here on the vote may be gone, whatever the answer.
         notes.open().recorded.remove(&pair);
         let path = format!("/v1/votes/{}/{}", pair.0, pair.1);
         let Some(response) = self.exchange(notes, "DELETE", &path, None) else { return };
@@ -136,7 +135,7 @@ impl Voter {
         }
     }
 
-    /// The answer, unless there was none or it was 503: what was asked for may be there or not.
+    /// The answer. None without an answer or with 503: the change may have happened or not.
     fn exchange(&mut self, notes: &Notes<Tally>, method: &str, path: &str, body: Option<&str>) -> Option<Response> {
         notes.open().tries += 1;
         let request = self.control.request_bytes(method, path, body);
@@ -153,7 +152,7 @@ impl Voter {
     }
 }
 
-/// What asks for a vote of all these addresses at one server.
+/// The body of a vote of all these addresses at one server.
 pub(crate) fn body(pairs: &[Pair]) -> String {
     let server = pairs[0].0;
     if let [(_, ip)] = pairs {

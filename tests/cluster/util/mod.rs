@@ -1,5 +1,5 @@
-//! What the tests of many nodes are made with: Redis servers, nodes, callers, a network that fails, and the
-//! truth to compare with. It knows no test.
+//! Tools of the tests with many nodes: Redis servers, nodes, callers, a network that fails, and the
+//! truth to compare with. They know no test.
 
 pub(crate) mod calls;
 pub(crate) mod engine;

@@ -1,4 +1,4 @@
-//! A node: the service on a Redis. Knows the command line and what the control listener says.
+//! A node: the service on a Redis. Knows the command line and the control listener's answers.
 
 use crate::cluster::util::engine::Engine;
 use crate::util::client::get;
@@ -16,11 +16,11 @@ use tempfile::TempDir;
 #[derive(Debug)]
 pub(crate) struct Node {
     server: Server,
-    /// Gone with the node, unless taken out.
+    /// Removed with the node, unless taken out.
     folder: TempDir,
 }
 
-/// Makes an empty Redis a store; gives what the command printed.
+/// Makes an empty Redis a store, and gives the command's output.
 pub(crate) fn init(store: &str) -> String {
     let ended = client(&["cluster", "init", "--store", store]);
     assert!(ended.status.success(), "{}", ended.stderr);
@@ -35,7 +35,7 @@ pub(crate) fn client(args: &[&str]) -> Ended {
 }
 
 impl Node {
-    /// A node on a store, with `args` added, once it is ready.
+    /// Starts a node on a store with `args`, and waits until it is ready.
     pub(crate) fn start(store: &str, args: &[&str]) -> Node {
         Self::start_in(folder(), store, args)
     }
@@ -47,7 +47,7 @@ impl Node {
 
     /// A server on a Redis of its own, for tests that know nothing of nodes.
     pub(crate) fn alone(args: &[&str]) -> Server {
-        // As the one in memory: with the settings that `args` have.
+        // The store gets the settings in `args`, as the one in memory does.
         let is_setting = |pair: &&[&str]| ["--cooldown-minutes", "--ipv6-prefix"].contains(&pair[0]);
         let settings = args.windows(2).filter(is_setting).flatten().copied();
         let engine = Engine::start(&[]);
@@ -63,7 +63,7 @@ impl Node {
         server
     }
 
-    /// A node that was started otherwise.
+    /// A node of a server that was started in another way.
     pub(crate) fn from_server(server: Server, folder: TempDir) -> Node {
         Node { server, folder }
     }
@@ -79,19 +79,19 @@ impl Node {
         starting.into_iter().map(|thread| thread.join().expect("a node did not start")).collect()
     }
 
-    /// Ends the process with signal 9; its data directory is left for another.
+    /// Kills the process with signal 9, and keeps its data directory for another.
     pub(crate) fn kill(self) -> TempDir {
         drop(self.server);
         self.folder
     }
 
-    /// Ends the process in order; its data directory is left for another.
+    /// Stops the process in order, and keeps its data directory for another.
     pub(crate) fn stop(self) -> TempDir {
         self.server.stop();
         self.folder
     }
 
-    /// Its data directory.
+    /// The node's data directory.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }
@@ -106,18 +106,18 @@ impl Node {
         self.server.control_client()
     }
 
-    /// Where the control listener is.
+    /// The address of the control listener.
     pub(crate) fn control_addr(&self) -> SocketAddr {
         self.server.control()
     }
 
-    /// Where the control listener is, for the subcommands that are its clients.
+    /// The URL of the control listener, for the subcommands that are its clients.
     pub(crate) fn control_url(&self) -> String {
         format!("http://{}", self.server.control())
     }
 
-    /// Lists servers 1 to `count`, each with the token `token-N`, once no node owes anything: one that has just started says
-    /// that it may, until it has compared.
+    /// Lists servers 1 to `count`, each with the token `token-N`, once no node owes the store anything. A node that has just
+    /// started may owe something until it has compared.
     pub(crate) fn add_servers(&self, count: u32) {
         for server in 1..=count {
             wait_until("a server is listed", || {
@@ -133,17 +133,17 @@ impl Node {
         get(self.server.control(), "/readyz")
     }
 
-    /// The value of a metric, its labels in the name as printed; 0 where it is not there.
+    /// The value of a metric, 0 where the page lacks it. The name includes the labels as printed.
     pub(crate) fn metric(&self, name: &str) -> f64 {
         self.server.sample(name).unwrap_or(0.0)
     }
 
-    /// How often the node has built its table anew for this cause.
+    /// How often the node has rebuilt its table for this cause.
     pub(crate) fn rebuilds(&self, cause: &str) -> f64 {
         self.metric(&format!(r#"vote_status_store_rebuilds_total{{cause="{cause}"}}"#))
     }
 
-    /// How often the node has built its table anew, its start left out.
+    /// How often the node has rebuilt its table since its start.
     pub(crate) fn rebuilds_after_start(&self) -> f64 {
         ["gap", "history", "store", "clock"].iter().map(|cause| self.rebuilds(cause)).sum()
     }
@@ -153,12 +153,12 @@ impl Node {
         self.metric(r#"vote_status_store_reoffers_total{outcome="restored"}"#)
     }
 
-    /// Waits until the node is told what happens in its store.
+    /// Waits until the node follows the changes of its store.
     pub(crate) fn wait_until_following(&self) {
         wait_until("the node follows its store", || self.metric("vote_status_store_following") > 0.5);
     }
 
-    /// Waits until a vote can be recorded: casts one for a pair of no other use.
+    /// Waits until the node records votes: casts one for a pair that no test uses otherwise.
     pub(crate) fn wait_until_recording(&self, server: u32) {
         wait_until("votes are recorded", || {
             let response = self.control().cast(server, [192, 0, 2, 1]);
@@ -168,7 +168,7 @@ impl Node {
     }
 }
 
-/// What starts a node.
+/// The command that starts a node.
 pub(crate) fn command(folder: &Path, store: &str, args: &[&str]) -> Command {
     let mut command = Server::on(folder);
     command.args(["--store", store]).args(args);

@@ -1,5 +1,5 @@
-//! The truth, read out of Redis by hand, and whether nodes show the same: every live vote with its
-//! instant, and every server. Knows the keys of the design, and nothing of the service's own reader.
+//! Reads the truth out of Redis by hand, every live vote with its instant and every server, and compares nodes
+//! with it. Knows the keys of the design, and nothing of the service's own reader.
 
 use crate::cluster::util::node::Node;
 use crate::cluster::util::resp::Redis;
@@ -14,22 +14,22 @@ use std::time::{Duration, Instant};
 
 /// The usual cooldown, in seconds.
 pub(crate) const COOLDOWN_S: i64 = 5_400;
-/// Between two looks.
+/// The pause between two looks.
 const POLL: Duration = Duration::from_millis(20);
-/// Pairs that are asked for on the public listener of each node, at most.
+/// The most pairs that are asked for on the public listener of each node, neighbours aside.
 const ASKED_MAX: usize = 2_000;
 
-/// What a node should show.
+/// The votes and servers that a node should show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Truth {
-    /// Live votes with the second in which they were given.
+    /// Live votes, each with its instant.
     pub(crate) votes: BTreeMap<Pair, i64>,
     /// Listed servers.
     pub(crate) servers: BTreeSet<u32>,
 }
 
 impl Truth {
-    /// All that is live in Redis.
+    /// Everything that is live in Redis.
     pub(crate) fn in_redis(redis: &mut Redis) -> Truth {
         Self::in_redis_with(redis, COOLDOWN_S)
     }
@@ -54,7 +54,7 @@ impl Truth {
         truth
     }
 
-    /// All that a node says it has.
+    /// Everything in a node's export.
     pub(crate) fn in_node(node: &Node) -> Truth {
         let lines =
             node.control().exported().into_iter().map(|line| serde_json::from_str::<Json>(&line).expect("JSON"));
@@ -77,7 +77,7 @@ impl Truth {
     }
 }
 
-/// Waits until every node shows what is in Redis, and says how much that was. Nothing may be
+/// Waits until every node shows the votes and servers in Redis, and prints their numbers. Nothing may be
 /// written meanwhile.
 pub(crate) fn settle(redis: &mut Redis, nodes: &[&Node], what: &str) -> Truth {
     let until = Instant::now() + DEADLINE;
@@ -99,7 +99,7 @@ pub(crate) fn settle(redis: &mut Redis, nodes: &[&Node], what: &str) -> Truth {
     truth
 }
 
-/// Whether it is one that `ledger::address` gives.
+/// Whether `ledger::address` gives this address.
 pub(crate) fn is_numbered(ip: IpAddr) -> bool {
     match ip {
         IpAddr::V4(ip) => ip.octets()[0] == 10,
@@ -107,7 +107,7 @@ pub(crate) fn is_numbered(ip: IpAddr) -> bool {
     }
 }
 
-/// The key of the store in which a pair's vote is, and by which name.
+/// The key and the member of a pair's vote in the store.
 pub(crate) fn claim_of((server, ip): Pair) -> [String; 2] {
     let member = match ip {
         IpAddr::V4(ip) => ip.to_bits().to_string(),
@@ -125,7 +125,7 @@ fn ip_of(member: &str) -> IpAddr {
     }
 }
 
-/// An address that nobody votes from.
+/// An address without votes.
 fn neighbour(ip: IpAddr) -> IpAddr {
     match ip {
         IpAddr::V4(ip) => Ipv4Addr::from(ip.to_bits() ^ 0x0080_0000).into(),
@@ -133,7 +133,7 @@ fn neighbour(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// What the public listener says of some of the votes, and that it knows of no others beside them.
+/// Requires that the public listener shows some of the votes, and none for their neighbours.
 fn expect_public(node: &Node, truth: &Truth, what: &str) {
     let step = truth.votes.len().div_ceil(ASKED_MAX).max(1);
     let mut pairs: Vec<Pair> = truth.votes.keys().step_by(step).copied().collect();

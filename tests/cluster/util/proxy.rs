@@ -1,7 +1,6 @@
-//! A TCP proxy in this process, in place of a bad network: it passes, it holds every byte back (a
-//! hole: the peers see silence), of both ways or of one, it cuts (connections end, new ones end at once), or replies
-//! trickle. It can be long, so that what passes takes its time, forget connections that are idle, and end one in the middle
-//! of a reply. Knows bytes only.
+//! A TCP proxy in this process, in place of a bad network. The proxy passes bytes, or holds them back, both ways or one (a
+//! hole: the peers see silence). It can cut connections, let replies trickle, delay bytes, forget idle connections, and end
+//! a connection in the middle of a reply. Knows bytes only.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -10,12 +9,12 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-/// Between two looks for a new connection.
+/// The pause between two looks for a new connection.
 const POLL: Duration = Duration::from_millis(1);
-/// Between two bytes that trickle: less than a reader waits that has a deadline for each read.
+/// The pause between two bytes that trickle: shorter than a reader's deadline for each read.
 const TRICKLE: Duration = Duration::from_millis(900);
 
-/// Which way bytes go.
+/// The way that bytes go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
     There,
@@ -27,16 +26,16 @@ pub(crate) enum Way {
 pub(crate) enum Mode {
     /// They pass.
     Pass,
-    /// They wait, as in a network that loses every packet for a while. New connections are taken
-    /// and hear nothing.
+    /// They wait, as in a network that loses every packet for a while. The proxy accepts new connections,
+    /// which receive nothing.
     Hole,
-    /// The same, of one way alone.
+    /// The same in one way alone.
     HoleOneWay(Way),
-    /// What the other side answers comes byte by byte.
+    /// Replies come byte by byte.
     Trickle,
-    /// Connections end, now and at once when new.
+    /// Connections end now, and new ones at once.
     Cut,
-    /// As `Cut`, and the proxy takes no more connections.
+    /// As `Cut`, and the proxy accepts no more connections.
     Over,
 }
 
@@ -48,7 +47,7 @@ pub(crate) struct Proxy {
     accepting: Option<JoinHandle<()>>,
 }
 
-/// What all connections of a proxy share.
+/// The state that all connections of a proxy share.
 #[derive(Debug)]
 struct Line {
     state: Mutex<State>,
@@ -60,21 +59,21 @@ struct State {
     /// Where the next connections go, one each; the last one stays.
     to: VecDeque<SocketAddr>,
     mode: Mode,
-    /// What bytes take there and back.
+    /// How long bytes take there and back.
     delays: [Duration; 2],
-    /// A connection on which nothing passed for so long is forgotten: what comes on it is swallowed.
+    /// The proxy forgets a connection that was idle for longer: it swallows what still comes on it.
     idle_max: Option<Duration>,
-    /// The next reply is passed in part, and its connection ends.
+    /// The proxy passes half of the next reply, and ends the connection.
     cuts_reply: bool,
     /// Both ends of every connection that was not seen to end.
     open: Vec<TcpStream>,
 }
 
 impl Proxy {
-    /// A proxy to `to`, which passes.
+    /// A proxy to `to` that passes bytes.
     pub(crate) fn to(to: SocketAddr) -> Proxy {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-        // A thread that waits for a connection could not be told that it is over.
+        // A thread that blocks in `accept` could not be ended.
         listener.set_nonblocking(true).expect("a socket option");
         let addr = listener.local_addr().expect("its address");
         let state = Mutex::new(State {
@@ -108,7 +107,7 @@ impl Proxy {
         self.line.lock().to = to.iter().copied().collect();
     }
 
-    /// Bytes take so long there and so long back from now on.
+    /// Sets how long bytes take there and back from now on.
     pub(crate) fn set_delays(&self, there: Duration, back: Duration) {
         self.line.lock().delays = [there, back];
     }
@@ -118,18 +117,18 @@ impl Proxy {
         self.line.lock().cuts_reply = true;
     }
 
-    /// Connections that are idle for so long are forgotten from now on.
+    /// The proxy forgets connections that are idle for longer from now on.
     pub(crate) fn set_idle_max(&self, idle_max: Duration) {
         self.line.lock().idle_max = Some(idle_max);
     }
 
-    /// From now on.
+    /// Sets the mode from now on.
     pub(crate) fn set(&self, mode: Mode) {
         let mut state = self.line.lock();
         state.mode = mode;
         if matches!(mode, Mode::Cut | Mode::Over) {
             for stream in state.open.drain(..) {
-                // An end that is gone already is what is wanted.
+                // An end that is gone already is no failure.
                 let _ = stream.shutdown(Shutdown::Both);
             }
         }
@@ -138,7 +137,7 @@ impl Proxy {
     }
 }
 
-/// What passes on one connection.
+/// The idle time of one connection.
 #[derive(Debug)]
 struct Track {
     passed_at: Instant,
@@ -183,7 +182,7 @@ impl Line {
         }
     }
 
-    /// Joins a client to the other side, once that may be reached.
+    /// Joins a client to the other side once bytes may pass.
     fn join(self: &Arc<Line>, client: TcpStream) {
         if !self.wait_for_pass(None) {
             return;
@@ -234,7 +233,7 @@ impl Line {
         let _ = from.shutdown(Shutdown::Read);
     }
 
-    /// Whether the connection was idle for too long, before this or now.
+    /// Whether the connection was idle for too long, now or before.
     fn is_forgotten(&self, track: &Mutex<Track>) -> bool {
         let idle_max = self.lock().idle_max;
         let mut track = track.lock().expect("nobody panics with it");
@@ -254,7 +253,7 @@ impl Line {
         to.write_all(rest)
     }
 
-    /// Waits out a hole of this way, or of both; whether bytes may pass.
+    /// Waits out a hole of this way or of both. Gives whether bytes may pass.
     fn wait_for_pass(&self, way: Option<Way>) -> bool {
         let is_hole = |mode| mode == Mode::Hole || way.is_some_and(|way| mode == Mode::HoleOneWay(way));
         let state = self.changed.wait_while(self.lock(), |state| is_hole(state.mode));

@@ -1,5 +1,5 @@
 //! A small client of the Redis protocol (RESP2), written apart from the library's own, so that the
-//! two check each other. It knows words and replies, not what the keys mean.
+//! two check each other. Knows words and replies, not the meaning of keys.
 
 use crate::util::DEADLINE;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};
@@ -12,7 +12,7 @@ pub(crate) enum Value {
     Text(String),
     /// An integer.
     Number(i64),
-    /// No such thing.
+    /// Redis has no such value.
     Nil,
     /// An array.
     List(Vec<Value>),
@@ -21,13 +21,13 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// The text, or a panic that shows what came instead.
+    /// The text. Panics on any other value.
     pub(crate) fn text(&self) -> &str {
         let Value::Text(text) = self else { panic!("no text: {self:?}") };
         text
     }
 
-    /// The number; digits in a string are one as well.
+    /// The number, also from digits in a string.
     pub(crate) fn number(&self) -> i64 {
         match self {
             Value::Number(number) => *number,
@@ -55,7 +55,7 @@ impl Redis {
         Self::try_connect(addr).unwrap_or_else(|error| panic!("no connection to Redis at {addr}: {error}"))
     }
 
-    /// Connects, or says why not.
+    /// Connects, or gives the reason of the failure.
     pub(crate) fn try_connect(addr: SocketAddr) -> io::Result<Redis> {
         let stream = TcpStream::connect_timeout(&addr, DEADLINE)?;
         stream.set_nodelay(true)?;
@@ -64,7 +64,7 @@ impl Redis {
         Ok(Redis { replies: BufReader::with_capacity(256 * 1024, stream) })
     }
 
-    /// Asks, and panics on anything but an answer.
+    /// Gives the reply to a command. Panics on an error reply, or without one.
     pub(crate) fn ask(&mut self, words: &[&str]) -> Value {
         match self.try_ask(words) {
             Ok(Value::Refused(why)) => panic!("{words:?}: {why}"),
@@ -73,26 +73,26 @@ impl Redis {
         }
     }
 
-    /// Asks; a refusal by Redis is a value, the error is that of the connection.
+    /// Gives the reply to a command. An error reply is a value; the error is the connection's.
     pub(crate) fn try_ask(&mut self, words: &[&str]) -> io::Result<Value> {
         self.send(&[words])?;
         self.read()
     }
 
-    /// Asks many things in one write; as many replies.
+    /// Sends many commands in one write, and reads their replies.
     pub(crate) fn pipeline(&mut self, commands: &[&[&str]]) -> io::Result<Vec<Value>> {
         self.send(commands)?;
         commands.iter().map(|_| self.read()).collect()
     }
 
-    /// A field of what Redis says of itself; empty where it says no such thing.
+    /// A field of Redis' INFO; empty where there is no such field.
     pub(crate) fn info(&mut self, field: &str) -> String {
         let said = self.ask(&["INFO", "all"]).text().to_owned();
         let value = said.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
         value.unwrap_or_default().trim().to_owned()
     }
 
-    /// How often it was asked this so far.
+    /// How often Redis has run this command so far.
     pub(crate) fn calls(&mut self, command: &str) -> u64 {
         let said = self.info(&format!("cmdstat_{command}"));
         said.strip_prefix("calls=")

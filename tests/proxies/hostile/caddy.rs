@@ -14,10 +14,10 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// What the site itself says.
+/// The site's own answer.
 const REST: &str = "respond \"<h1>The site</h1>\"";
 
-/// Marks of a line that stands outside of `handle` only, and of a line that needs a module which not every package has.
+/// The marks of a line that is allowed only outside of `handle`, and of one that needs a module that some packages lack.
 const MARKS: [char; 2] = [OUTSIDE, OPTIONAL];
 const OUTSIDE: char = '^';
 const OPTIONAL: char = '?';
@@ -31,7 +31,7 @@ fn no_line_of_a_site_bends_caddy() {
     }
     let handlers = handlers_of_caddy();
     lines.retain(|line| can_stand(line, &handlers));
-    // Caddy takes its time to start with many sites.
+    // Caddy takes long to start with many sites.
     blocks(&lines).chunks(AT_A_TIME).for_each(ask_some);
 }
 
@@ -57,7 +57,7 @@ fn ask_some(blocks: &[Block]) {
     let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Caddy, method, path, outcome));
     drop(server);
     let asked_again = ask_while_away(&sites);
-    // Lines that are written before this one are there with it.
+    // Once this line is there, all earlier lines are there.
     exchange(plain, format!("GET /the-last HTTP/1.1\r\nHost: {}\r\n\r\n", sites[0].host));
     let log_of = |number: usize| {
         let read = |name| fs::read_to_string(front.folder().join(format!("s{number}.{name}"))).unwrap_or_default();
@@ -89,7 +89,7 @@ fn blocks(lines: &[Line]) -> Vec<Block> {
     let can_be_inside = || lines.iter().filter(|line| line.mark != Some(OUTSIDE));
     let within = can_be_inside().map(|line| format!("handle {{\n{}\n{REST}\n}}", line.text));
     let all: Vec<&str> = can_be_inside().map(|line| line.text.as_str()).collect();
-    // The name of a logger would be there twice.
+    // Otherwise the block would have the name of a logger twice.
     let around = lines.iter().filter(|line| line.mark == Some(OUTSIDE) && !line.text.starts_with("log"));
     let around: Vec<&str> = around.map(|line| line.text.as_str()).collect();
     let all = format!("{}\nhandle {{\n{}\n{REST}\n}}", around.join("\n"), all.join("\n"));
@@ -121,17 +121,17 @@ fn caddy(place: Place<'_>, service: SocketAddr, away: SocketAddr, blocks: &[Bloc
     caddy_of(folder, &file.display().to_string())
 }
 
-/// The version that the list is of. Later ones have more modules.
+/// The version of the list. Later versions have more modules.
 const LISTED: &str = "2.6.";
 
-/// Each directive of Caddy's documentation, those of later versions too, but for `import` and `tls`. The latter is for what
-/// Caddy does before it has a request.
+/// Each directive of Caddy's documentation, those of later versions too, except for `import` and `tls`. `tls` concerns the
+/// time before Caddy has a request.
 const DIRECTIVES: &str = "abort acme_server basic_auth basicauth bind copy_response copy_response_headers encode error \
     file_server forward_auth fs handle handle_errors handle_path header intercept invoke log log_append log_name log_skip map \
     method metrics php_fastcgi push redir request_body request_header respond reverse_proxy rewrite root route skip_log \
     templates tracing try_files uri vars";
 
-/// The list has each directive that this Caddy knows, and makes use of each of its modules that handle a request.
+/// The list has each directive that this Caddy knows, and uses each of its modules that handle a request.
 #[test]
 fn the_list_has_each_directive_and_handler_of_caddy() {
     if !has(&["caddy"]) {
@@ -168,7 +168,7 @@ fn handlers_of_caddy() -> HashSet<String> {
     modules.lines().filter_map(|line| line.strip_prefix("http.handlers.").map(str::to_owned)).collect()
 }
 
-/// Whether this Caddy takes the line.
+/// Whether this Caddy accepts the line.
 fn can_stand(line: &Line, handlers: &HashSet<String>) -> bool {
     let word = line.text.split(' ').next().unwrap_or_default();
     let can_stand = line.mark != Some(OPTIONAL) || handlers.contains(word);
@@ -178,7 +178,7 @@ fn can_stand(line: &Line, handlers: &HashSet<String>) -> bool {
     can_stand
 }
 
-/// What Caddy prints, and what it says of errors.
+/// Caddy's standard output and standard error.
 fn caddy_says(arguments: &[&str]) -> (String, String) {
     let mut command = Command::new("caddy");
     command.args(arguments);

@@ -1,4 +1,4 @@
-//! HAProxy: a section for each line, with `defaults` of its own, and two for all of them.
+//! HAProxy: a section for each line, with `defaults` of its own, and two sections with all lines.
 
 use crate::proxies::expected::to_path;
 use crate::proxies::front::{Front, Kind, Place, haproxy_of, haproxy_shared, site_rules};
@@ -15,7 +15,7 @@ use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 
-/// What the list needs besides frontends.
+/// The sections that the list needs besides frontends.
 const REST: &str = "global\n    log stderr local0\n    expose-experimental-directives\n    external-check\n\
     insecure-fork-wanted\n    lua-load HERE/site.lua\n\
     resolvers site\n    nameserver nobody AWAY\n    resolve_retries 1\n    timeout resolve 50ms\n    timeout retry 50ms\n\
@@ -28,17 +28,17 @@ const REST: &str = "global\n    log stderr local0\n    expose-experimental-direc
     backend counts\n    stick-table type ip size 10 expire 1m store http_req_cnt\n\
     backend pages\n    http-request return status 200 content-type text/html string \"<h1>The site</h1>\"\n";
 
-/// Where a line stands: before the file's lines, in the `defaults` of its own, or in a section of another kind.
+/// The place of a line: before the file's lines, in its own `defaults`, or in a section of another kind.
 const MARKS: [char; 3] = ['<', '@', LISTEN];
 const LISTEN: char = '=';
 
 const PAGE: &str = "HTTP/1.0 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n\r\n<h1>Sorry</h1>";
 
-/// An agent that nobody is, and what it would be asked, for engine N.
+/// An agent that does not exist, and the message to it, for engine N.
 const SPOE: &str = "[siteN]\nspoe-agent siteN\n    groups askers\n    use-backend agents\n    timeout hello 50ms\n    \
     timeout idle 1s\n    timeout processing 50ms\nspoe-group askers\n    messages asker\nspoe-message asker\n    args src\n";
 
-/// Lines that HAProxy takes only in a section without `balance`, or without another filter.
+/// Lines that HAProxy accepts only in a section without `balance`, or without another filter.
 const ALONE: &[&str] = &["option transparent", "filter fcgi-app"];
 
 /// A page of the site's in place of an answer.
@@ -72,7 +72,7 @@ fn no_line_of_a_site_bends_haproxy() {
     let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Haproxy, method, path, outcome));
     drop(server);
     let asked_again = ask_while_away(&sites);
-    // Lines that are written before this one are there with it.
+    // Once this line is there, all earlier lines are there.
     exchange(front.plain, "GET /the-last HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the log is whole", || front.said().contains("/the-last"));
     let said = front.said();
@@ -83,18 +83,18 @@ fn no_line_of_a_site_bends_haproxy() {
     judge(&sites, [asked, asked_again], log_of);
 }
 
-/// The version that the list is of. Later ones have more rules.
+/// The version of the list. Later versions have more rules.
 const LISTED: &str = "version 2.6.";
 
-/// Words that the list has not: where a site listens, servers of its own, time-outs that HAProxy refuses, and services on
-/// a bare connection, which no section with `mode http` takes.
+/// Words that the list lacks: a site's listeners, its own servers, time-outs that HAProxy refuses, and services on a bare
+/// connection, which no section with `mode http` accepts.
 const NOT_IN_THE_LIST: &[&str] =
     &["bind ", "server ", "clitimeout", "contimeout", "srvtimeout", "tcp-request content use-service"];
 
 /// The one kind of rule that no test can run: it needs a tracer that no package has. The shipped file names the filter.
 const TRACED: &str = " ot-group";
 
-/// HAProxy names each word that a site's sections may begin a line with.
+/// HAProxy itself names each word with which a line of a site's sections may begin.
 #[test]
 fn the_list_has_each_rule_and_option_of_haproxy() {
     if !has(&["haproxy"]) {
@@ -132,7 +132,7 @@ fn is_of(line: &str, name: &str) -> bool {
     })
 }
 
-/// Those without a line of their own have all: one as a frontend, one as a `listen`.
+/// Two sections without a line of their own have all lines: one is a frontend, one a `listen`.
 fn haproxy(place: Place<'_>, service: SocketAddr, away: SocketAddr, lines: &[Line]) -> Command {
     let Place { folder, plain, tls } = place;
     let here = folder.display().to_string();
@@ -153,7 +153,7 @@ fn haproxy(place: Place<'_>, service: SocketAddr, away: SocketAddr, lines: &[Lin
             .map(|line| format!("    {}\n", line.text.replace('\n', "\n    ")))
             .collect::<String>()
     };
-    // What the section with this number says at a place: its own line, or all lines of there.
+    // The lines of the section with this number at a place: its own line, or all lines of that place.
     let said = |number: usize, mark: Option<char>| {
         let line = &lines[number];
         match (line.text.is_empty(), line.mark == mark) {

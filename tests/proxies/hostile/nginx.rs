@@ -1,4 +1,4 @@
-//! nginx: a server block for each line, and one for all of them.
+//! nginx: a server block for each line, and one with all lines.
 
 use crate::proxies::expected::to_path;
 use crate::proxies::front::{self, Front, Kind, Place, nginx_files, nginx_of, render};
@@ -19,12 +19,12 @@ use std::thread;
 /// Directives that may stand in one block many times.
 const REPEATED: &[&str] = &["add_header", "add_trailer", "if", "return", "rewrite", "break", "set", "location"];
 
-/// What the list needs of `http`.
+/// Lines of `http` that the list needs.
 const HTTP: &str = "limit_req_zone $binary_remote_addr zone=none:1m rate=1000r/s; \
     limit_conn_zone $binary_remote_addr zone=none_too:1m; proxy_cache_path HERE/cache keys_zone=site:1m; \
     server_names_hash_max_size 4096; variables_hash_max_size 4096;";
 
-/// What each site has besides its line.
+/// The locations of each site, besides its line.
 const LOCATIONS: &str = "location = /site-401 { return 401 \"<h1>Who?</h1>\"; } \
     location = /site-500 { return 500 \"<h1>A fault</h1>\"; } \
     location = /site-page { return 200 \"<h1>A page</h1>\"; } location / { return 200 \"<h1>The site</h1>\"; }";
@@ -41,7 +41,7 @@ fn no_line_of_a_site_bends_nginx() {
     let Some(mut front) = Front::run(Kind::Nginx, |place| nginx(place, server.public(), away.addr(), &lines)) else {
         return;
     };
-    // The one with all is asked over TLS.
+    // The site with all lines is asked over TLS.
     let (plain, tunnel, last) = (front.plain, front.tunnel(), lines.len() - 1);
     let site = |(number, line): (usize, &Line)| Site {
         at: if number == last { tunnel } else { plain }.into(),
@@ -53,7 +53,7 @@ fn no_line_of_a_site_bends_nginx() {
     let asked = ask_all(&sites, &vote, |method, path, outcome| to_path(Kind::Nginx, method, path, outcome));
     drop(server);
     let asked_again = ask_while_away(&sites);
-    // Lines that are written before this one are there with it.
+    // Once this line is there, all earlier lines are there.
     exchange(front.plain, "GET /the-last HTTP/1.1\r\nHost: s0.test\r\n\r\n");
     let log_of =
         |number: usize| ["log", "error", "more"].map(|name| read(front.folder(), &format!("s{number}.{name}")));
@@ -62,7 +62,7 @@ fn no_line_of_a_site_bends_nginx() {
     assert_eq!(front.said().matches("demo").count(), 0, "{}", front.said());
 }
 
-/// Words of the list that `http` does not take, or that the test has there itself.
+/// Words of the list that `http` does not accept, or that the test itself has there.
 const NOT_IN_HTTP: &[&str] = &[
     "return",
     "rewrite ",
@@ -81,7 +81,7 @@ const NOT_IN_HTTP: &[&str] = &[
     "error_log",
 ];
 
-/// The service's own file stands in `http`, beside all that a machine's nginx.conf may have there.
+/// The service's own file is in `http`, beside all lines that a machine's nginx.conf may have there.
 #[test]
 fn no_line_of_http_bends_the_service_s_own_nginx() {
     let mut lines = lines("nginx", &['<']);
@@ -115,7 +115,7 @@ fn read(folder: &Path, name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap_or_default()
 }
 
-/// All that is beaten, in one block: of each directive its first line.
+/// All beaten lines in one block, of each directive the first.
 fn together(lines: &[Line]) -> String {
     let mut there = HashSet::new();
     let mut all = String::new();
@@ -123,7 +123,7 @@ fn together(lines: &[Line]) -> String {
         let words = line.text.split(';').filter_map(|part| part.split_whitespace().next());
         let words: HashSet<&str> = words.filter(|word| *word != "}").collect();
         let is_new = words.iter().all(|word| REPEATED.contains(word) || !there.contains(word));
-        // nginx takes one of the two only.
+        // nginx accepts only one of the two.
         let is_other = words.contains("proxy_store") && there.contains("proxy_cache");
         if is_new && !is_other {
             there.extend(words);
@@ -165,11 +165,11 @@ fn site_files(folder: &Path, service: SocketAddr) {
     nginx_files(folder, &["bodies", "shield"]);
 }
 
-/// The version that the list is of. Later ones have more directives.
+/// The version of the list. Later versions have more directives.
 const LISTED: &str = "nginx/1.22.";
 
-/// Directives that the list needs not have: those for other kinds of upstream, for TLS towards the service, which has none,
-/// and for what nginx does before it has a request with a path.
+/// Directives that the list does not need: for other kinds of upstream, for TLS towards the service, which has none, and
+/// for the time before nginx has a request with a path.
 const NOT_IN_THE_LIST: &[&str] = &[
     "fastcgi_",
     "grpc_",
@@ -186,8 +186,8 @@ const NOT_IN_THE_LIST: &[&str] = &[
     "secure_link_secret",
 ];
 
-/// The list has each directive that this machine's nginx takes in a server block. nginx itself says which these are: each
-/// word of its program is tried as one.
+/// The list has each directive that this machine's nginx accepts in a server block. To find these, the test tries each word
+/// of nginx's program as a directive.
 #[test]
 fn the_list_has_every_directive_of_nginx() {
     if !has(&["nginx"]) {

@@ -1,4 +1,4 @@
-//! Clients that never stop asking, and count what is not as it should be.
+//! Clients that never stop asking, and note every failure.
 
 use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, Kept};
@@ -14,7 +14,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 const GET: &str = "GET /api/vote/1/status/203.0.113.7 HTTP/1.1\r\nHost: h\r\n\r\n";
-/// Nobody votes from there: the end of the wait, or of the process, is the answer.
+/// A wait for an address without votes: the answer comes at the end of the wait, or of the process.
 const WAIT: &str = "GET /api/vote/1/status/203.0.113.7?wait=2 HTTP/1.1\r\nHost: h\r\n\r\n";
 /// Votes are cast from here on, one address after the other.
 const FIRST_VOTER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 0);
@@ -26,7 +26,7 @@ pub(crate) enum Habit {
     Kept,
     /// Takes a new connection for each request.
     Fresh,
-    /// The same, and says so.
+    /// The same, with `Connection: close`.
     FreshSaid,
     /// Sends its request in two pieces.
     Dribbling,
@@ -36,13 +36,13 @@ pub(crate) enum Habit {
     Waiting,
 }
 
-/// What the clients have seen.
+/// The clients' notes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) requests: u64,
     /// The longest answer on a new connection.
     pub(crate) longest: Duration,
-    /// Addresses that were used.
+    /// The number of addresses used so far.
     voters: u32,
     /// Votes that were answered 201.
     pub(crate) votes: Vec<Ipv4Addr>,

@@ -13,7 +13,7 @@ pub(crate) struct Manager {
 }
 
 impl Manager {
-    /// Starts the service under a manager, with server 1. `None`, said aloud, where Python is not installed.
+    /// Starts the service under a manager, with server 1. Where Python is not installed, prints that and gives `None`.
     pub(crate) fn start(data: &Path, sockets: &[&str], args: &[&str]) -> Option<Manager> {
         if !has(&["python3"]) {
             return None;
@@ -27,7 +27,7 @@ impl Manager {
         Some(Manager { server })
     }
 
-    /// How many processes have answered from a loaded state so far: each says where its two listeners are.
+    /// How many processes have loaded their state so far. Each prints a start line for each of its two listeners.
     pub(crate) fn processes(&self) -> usize {
         self.server.stdout().lines().count() / 2
     }

@@ -16,11 +16,11 @@ use std::time::Duration;
 
 /// Restarts in a row.
 const RESTARTS: usize = 3;
-/// Requests between two restarts, at least.
+/// The fewest requests between two restarts.
 const REQUESTS_BETWEEN: u64 = 500;
-/// Idle clients are given this long to ask once more by a process that ends; these ask in time.
+/// A pause of idle clients within the time that an ending process gives them to ask once more.
 const SHORT_PAUSE: Duration = Duration::from_millis(200);
-/// These do not, and are closed in order.
+/// A longer pause than that: the process closes these clients in order.
 const LONG_PAUSE: Duration = Duration::from_millis(1_500);
 
 const HABITS: [Habit; 12] = [

@@ -1,20 +1,20 @@
-//! What goes wrong with the disk, and what ends the process that uses it.
+//! Faults of the simulated disk, and kills of the process that uses it.
 
-/// What goes wrong from now on.
+/// The faults from now on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Faults {
-    /// The next syncs that fail.
+    /// How many of the next syncs fail.
     pub(crate) syncs_fail: u32,
-    /// The next reads that fail.
+    /// How many of the next reads fail.
     pub(crate) reads_fail: u32,
-    /// The next looks at a name that fail.
+    /// How many of the next looks at a name fail.
     pub(crate) looks_fail: u32,
-    /// The next changes that fail, syncs aside, and with which error.
+    /// How many of the next changes fail, syncs aside, and with which error.
     pub(crate) changes_fail: u32,
     pub(crate) errno: i32,
-    /// No page gets room that has none.
+    /// The disk is full: pages without room get none.
     pub(crate) is_full: bool,
-    /// Pages get room in memory, and none at the sync: a thin volume.
+    /// A thin volume is full: pages get room in memory, and none at the sync.
     pub(crate) is_thin_and_full: bool,
     /// Nothing can be written.
     pub(crate) is_read_only: bool,
@@ -56,11 +56,11 @@ impl Faults {
     }
 }
 
-/// A moment at which the process is killed: what it learns of it is nothing.
+/// A moment at which the process is killed, before it learns the outcome of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kill {
-    /// At the operation after so many more, which is not done.
+    /// At the operation behind this many others. That operation is not done.
     AtOperation(u32),
-    /// At the end of a file's sync after so many more.
+    /// At the end of a file's sync behind `syncs` others, which fails or not.
     AtSync { syncs: u32, fails: bool },
 }

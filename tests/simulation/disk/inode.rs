@@ -1,4 +1,4 @@
-//! One file: what the kernel shows of it, what the disk has of it, and what a power cut leaves.
+//! One file: the bytes that the kernel shows, the bytes on the disk, and those that a power cut leaves.
 
 use super::{Inode, PAGE, SECTOR};
 use crate::util::random::Random;
@@ -60,7 +60,7 @@ impl Inode {
     }
 }
 
-/// What is added is zeros. `Vec::resize` goes byte by byte where it is not optimised.
+/// Cuts the bytes, or appends zeros. `Vec::resize` goes byte by byte in builds that are not optimised.
 fn set_length(bytes: &mut Vec<u8>, length: usize) {
     bytes.truncate(length);
     bytes.reserve(length - bytes.len());

@@ -1,4 +1,4 @@
-//! The faults that the simulated disk has, one by one.
+//! Each fault of the simulated disk on its own.
 
 use super::{Disk, Kill, PAGE};
 
@@ -8,7 +8,7 @@ fn read(disk: &mut Disk, handle: u64) -> Vec<u8> {
     out
 }
 
-/// A file with its name that both outlast a power cut.
+/// Makes a file whose content and name outlast a power cut.
 fn synced(disk: &mut Disk, content: &[u8]) -> u64 {
     let handle = disk.open("a", true).unwrap();
     disk.write(handle, 0, content).unwrap();
@@ -118,7 +118,7 @@ fn a_process_that_dies_at_its_sync_leaves_what_the_sync_has_done() {
     }
 }
 
-/// Nothing hangs on the content of the file that keeps room back: its syncs say nothing of the store.
+/// The reserve has no content that matters, so its syncs say nothing of the store.
 #[test]
 fn syncs_of_what_is_kept_back_do_not_count() {
     for (name, failed_syncs) in [("votes.reserve", 0), ("votes.redb", 1)] {

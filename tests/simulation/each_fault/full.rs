@@ -1,4 +1,4 @@
-//! A full disk: votes stop, what has ended is dropped all the same, and its room is for the next votes.
+//! A full disk: the store refuses votes, still drops ended ones, and uses their room for the next votes.
 
 use super::opening::strike_at;
 use super::{CommitNote, Disk, Event, STORE, StoreError, UnixSeconds, note, open, seam, server, vote};
@@ -9,16 +9,16 @@ use std::sync::atomic::Ordering;
 use vote_status::store::embedded::EmbeddedStore;
 use vote_status::store::{RoomLeft, Store};
 
-/// Votes in one commit, and such commits before the disk is full.
+/// Votes in one commit, and the number of such commits before the disk is full.
 const BATCH: u32 = 200;
 const BATCHES: u32 = 10;
 
-/// Votes of one second each, the next ones in number.
+/// The votes of batch `number`, all of one second.
 fn batch(number: u32) -> Vec<Event> {
     (number * BATCH..(number + 1) * BATCH).map(|each| Event::Vote(vote(number, each))).collect()
 }
 
-/// A store of one server with so many batches of votes, and with room kept back.
+/// A store of one server with `batches` batches of votes, and with room kept back.
 fn holding(batches: u32) -> (Arc<SimulatedDisk>, EmbeddedStore, CommitNote) {
     let (disk, note) = (seam(Disk::new(0)), note());
     let mut store = open(&disk).expect("it is made");
@@ -30,7 +30,7 @@ fn holding(batches: u32) -> (Arc<SimulatedDisk>, EmbeddedStore, CommitNote) {
     (disk, store, note)
 }
 
-/// Commits until there is no room; how many there were.
+/// Commits batches until there is no room. Gives the number of commits.
 fn fill(store: &mut EmbeddedStore, from: u32, note: &CommitNote) -> u32 {
     for number in from..from + 1_000 {
         match store.commit(&batch(number), note) {
@@ -73,8 +73,8 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
     assert_eq!(store.room(), RoomLeft::More, "it counts as full still");
 }
 
-/// Regression: the library took pages of the file that had never got room, while pages that ended votes had left lay free
-/// before them. So votes found no room for as long as the disk was full, at each try: 940 of 40,000
+/// Regression: the library took pages of the file that had never got room, though pages of ended votes lay free before
+/// them. So votes found no room for as long as the disk was full, at each try: 940 of 40,000
 /// in 40 such stores, 99 in a row.
 #[test]
 fn votes_take_the_room_of_ended_ones_before_pages_that_never_had_any() {
@@ -102,8 +102,8 @@ fn votes_take_the_room_of_ended_ones_before_pages_that_never_had_any() {
     assert!(refused < 20 && in_a_row_max <= 2, "{refused} votes found no room, {in_a_row_max} in a row");
 }
 
-/// A drop finds no room at any of its operations, and the next sync fails: that of the file that is opened again. Nothing in
-/// it counts from then on, which is told as what it is: fewer rows would help against want of room only.
+/// A drop finds no room at any of its operations, and then the sync of the file that the store opens again fails. The file is
+/// void from then on, and the error must say so: fewer rows would help only against want of room.
 #[test]
 fn a_drop_without_room_tells_that_the_file_counts_no_more() {
     let (mut without_room, mut void) = (0, 0);
@@ -112,7 +112,7 @@ fn a_drop_without_room_tells_that_the_file_counts_no_more() {
         let mut store = open(&disk).expect("it is made");
         store.commit(&[server(1, "one")], &note).expect("it is taken");
         store.commit(&batch(0), &note).expect("it is taken");
-        // What is kept back cannot be given up either.
+        // The second failed change keeps the store from giving up its reserve.
         let is_struck = strike_at(&disk, at, |disk| {
             (disk.faults.changes_fail, disk.faults.errno, disk.faults.syncs_fail) = (2, 122, 1);
         });

@@ -1,5 +1,5 @@
-//! A file that is not as a process left it: half written, older, another process's, of another kind, cut, or gone, at each
-//! operation of a start. A start never writes to such a file, and reads what was acknowledged or nothing.
+//! A file that is half written, older, another process's, of another kind, cut, or gone, at each operation of a start. A
+//! start never writes to such a file. It reads the acknowledged rows, or nothing.
 
 use super::{
     AT, Change, Disk, Event, Faults, Kill, MARKER_FILE, Rows, STORE, SimulatedDisk, StoreError, UnixSeconds, note,
@@ -15,7 +15,7 @@ use vote_status::store::embedded::EmbeddedStore;
 /// All votes of these tests are in one slice of a store that is written anew.
 const SLICE_ROWS: usize = 64;
 
-/// A store with these votes on a disk of its own; what is in its files once it is closed, with the store and the note.
+/// The content of the two files, store and note, of a closed store with these votes.
 fn written(votes: std::ops::Range<u32>) -> (Vec<u8>, Vec<u8>) {
     let disk = seam(Disk::new(0));
     let mut store = open(&disk).expect("it is made");
@@ -43,7 +43,7 @@ fn read(disk: &Arc<SimulatedDisk>) -> Result<Rows, StoreError> {
     open(disk).and_then(|mut store| Rows::of(&mut store))
 }
 
-/// Reads the store, and somebody does this to the disk behind the operation of this number; `None` where there are fewer.
+/// Reads the store while `strike` changes the disk behind operation `at`. `None` where the start has fewer operations.
 fn read_struck(
     disk: &Arc<SimulatedDisk>,
     at: usize,
@@ -55,7 +55,7 @@ fn read_struck(
     is_struck.load(Ordering::Relaxed).then_some(found)
 }
 
-/// Somebody does this to the disk behind the operation of this number; whether that was so far.
+/// Lets `strike` change the disk behind operation `at`. Gives whether it has struck so far.
 pub(super) fn strike_at(
     disk: &Arc<SimulatedDisk>,
     at: usize,
@@ -96,7 +96,7 @@ fn a_file_that_is_being_copied_is_not_written_and_is_used_once_it_is_whole() {
                 let (whole_bytes, is_whole) = (whole.clone(), Arc::new(AtomicBool::new(false)));
                 let ended = Arc::clone(&is_whole);
                 let below = below.to_vec();
-                // It writes a piece at each operation of the start, and sees whether somebody else has written.
+                // The copier writes a piece at each operation of the start, and checks that nothing else has written.
                 let mut expected = copied(begins_at);
                 disk.set_look(Some(Box::new(move |at| {
                     let mut end = end.lock().expect("no look panics");
@@ -164,7 +164,7 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
             let Some(first) = read_struck(&disk, at, move |disk| disk.replace(STORE, &content)) else { break };
             trials += 1;
             let what = format!("{kind} at operation {at}");
-            // Once the file is in use it is written, whatever it has become since the last look.
+            // A start that uses the file writes to it, whatever it has become since the last look.
             let is_unseen = disk.locked().content(STORE).as_deref() != Some(other);
             unseen += usize::from(is_unseen);
             if let Ok(found) = first
@@ -172,7 +172,7 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
             {
                 assert_eq!(found, rows(0..30), "{what}");
             }
-            // The next start finds it, and leaves it as it is.
+            // The next start finds the other file, and leaves it as it is.
             disk.locked().replace(STORE, other);
             assert!(read(&disk).is_err(), "{what}: it is taken");
             assert_eq!(disk.locked().content(STORE).as_deref(), Some(other), "{what}: it is written to");
@@ -185,7 +185,7 @@ fn no_other_file_is_taken_or_repaired_at_any_operation_of_a_start() {
     assert!(trials > 100 && unseen * 3 < trials, "{trials}, {unseen}");
 }
 
-/// A part is taken away at each operation of a start, and comes back.
+/// One of the files is moved away at each operation of a start, and comes back.
 #[test]
 fn a_part_that_goes_at_any_operation_of_a_start_is_missed_or_not_needed() {
     let (right, marker) = written(0..30);
@@ -199,7 +199,7 @@ fn a_part_that_goes_at_any_operation_of_a_start_is_missed_or_not_needed() {
             if let Ok(found) = first {
                 assert_eq!(found, rows(0..30), "{what}");
             }
-            // Another store is made for none that is known.
+            // No start makes a new store while a note tells of one.
             let second = read(&disk);
             assert!(
                 second.as_ref().is_ok_and(|found| *found == rows(0..30)) || !disk.locked().has(STORE),
@@ -268,7 +268,7 @@ fn a_store_with_a_missing_part_is_read_or_refused() {
     assert_eq!(read(&disk).expect("it is whole"), rows(0..30));
     let disk = disk_with(&[(MARKER_FILE, &marker)]);
     assert!(matches!(read(&disk), Err(StoreError::Unusable(_))));
-    // No room for anything: what is there is read.
+    // A start on a full disk reads the store.
     let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
     disk.locked().faults.is_full = true;
     assert_eq!(read(&disk).expect("it is read"), rows(0..30));
@@ -288,7 +288,7 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     for number in 0..3 {
         store.commit(&[Event::Vote(vote(number, number))], &note()).expect("it is taken");
     }
-    // The other process goes on with the files as they are.
+    // Another process goes on with a copy of the files.
     let files = copy(&disk);
     let others = disk_with(&[(STORE, &files[0].1), (MARKER_FILE, &files[1].1)]);
     let mut other = open(&others).expect("it is opened");
@@ -310,8 +310,8 @@ fn the_later_commits_of_another_process_are_left_alone_and_an_older_copy_is_not(
     assert_eq!(read(&disk).expect("it is whole"), rows(0..3));
 }
 
-/// A store with one vote. A failure has closed its file, and the next change opens it again. Gives a copy of before that vote
-/// too.
+/// A store with one vote. A failure has closed its file, and the next change opens the file again. Also gives a copy from
+/// before that vote.
 fn with_closed_file() -> (Arc<SimulatedDisk>, EmbeddedStore, Vec<u8>) {
     let disk = disk_with(&[]);
     let mut store = open(&disk).expect("it is made");
@@ -326,7 +326,7 @@ fn with_closed_file() -> (Arc<SimulatedDisk>, EmbeddedStore, Vec<u8>) {
     (disk, store, older)
 }
 
-/// A store that fails has its file closed meanwhile, and somebody writes an older copy over it.
+/// An older copy is written over the file while a failing store has it closed.
 #[test]
 fn an_older_copy_in_a_file_that_is_closed_is_written_anew() {
     let (disk, mut store, older) = with_closed_file();
@@ -338,8 +338,8 @@ fn an_older_copy_in_a_file_that_is_closed_is_written_anew() {
     assert_eq!(read(&disk).expect("it is whole"), rows(0..1));
 }
 
-/// Something else takes the file's place at any operation of the first commit after a failure. What is acknowledged behind
-/// that is in no file that a start finds.
+/// Another file takes the path at any operation of the first commit after a failure. Votes that were acknowledged behind
+/// that would be in no file that a start finds.
 #[test]
 fn a_file_that_is_opened_again_is_the_one_at_the_path() {
     let mut trials = 0;
@@ -363,7 +363,7 @@ fn a_file_that_is_opened_again_is_the_one_at_the_path() {
     assert!(trials > 10, "{trials}");
 }
 
-/// A read fails once, at any operation of a drop that opens the file again. The next change finds a disk that is well.
+/// A read fails once, at any operation of a drop that opens the file again. The next change, on a disk that is well, works.
 #[test]
 fn a_read_that_fails_in_a_drop_fails_nothing_behind_it() {
     let mut failures = 0;
@@ -383,8 +383,8 @@ fn a_read_that_fails_in_a_drop_fails_nothing_behind_it() {
     assert!(failures > 3, "{failures}");
 }
 
-/// A file that was closed in order has no commit that a power cut has cut short: what is damaged in it is no such thing, and
-/// nothing is undone in silence, whether there is a note or not.
+/// A file that was closed in order has no commit that a power cut interrupted. So damage in it is not taken for one, and no
+/// start undoes a commit in silence, with a note or without.
 #[test]
 fn a_page_that_is_damaged_loses_no_vote_without_a_note() {
     let (right, _) = written(0..30);
@@ -406,24 +406,24 @@ fn a_page_that_is_damaged_loses_no_vote_without_a_note() {
     assert!(whole > 0 && refused > 0, "{whole} whole, {refused} refused");
 }
 
-/// A number that is half written says nothing of the store.
+/// A note with a half-written number says nothing of the store.
 #[test]
 fn a_half_written_note_refuses_no_store() {
     let (right, mut marker) = written(0..30);
-    // The number is a later one, and its complement is still that of the last.
+    // The number is a later one, and its complement still belongs to the last one.
     marker[0] = marker[0].wrapping_add(1);
     let disk = disk_with(&[(STORE, &right), (MARKER_FILE, &marker)]);
     assert_eq!(read(&disk).expect("it is whole"), rows(0..30));
 }
 
-/// Puts this file in the store's place: later commits were acknowledged, so it is refused.
+/// Puts an older file in the store's place. A start must refuse it, as later commits were acknowledged.
 fn expect_refused(disk: &Arc<SimulatedDisk>, older: &[u8]) {
     disk.locked().replace(STORE, older);
     let found = read(disk);
     assert!(matches!(&found, Err(StoreError::Unusable(why)) if why.contains("was acknowledged")), "{found:?}");
 }
 
-/// A note that somebody deletes is made again with its number, whether a vote comes or not.
+/// A deleted note is made again with its number, whether a vote comes or not.
 #[test]
 fn a_note_that_is_made_again_refuses_an_older_copy() {
     let disk = seam(Disk::new(0));
@@ -439,8 +439,8 @@ fn a_note_that_is_made_again_refuses_an_older_copy() {
     expect_refused(&disk, &older);
 }
 
-/// A copy that was made while a commit had failed holds that commit. It is refused once others were acknowledged behind the
-/// file that was written anew.
+/// A copy that was made after a failed commit holds that commit. A start refuses the copy once the store was written anew
+/// and has acknowledged another commit.
 #[test]
 fn a_copy_with_a_failed_commit_takes_the_place_of_no_later_one() {
     let disk = seam(Disk::new(0));
@@ -458,7 +458,7 @@ fn a_copy_with_a_failed_commit_takes_the_place_of_no_later_one() {
     expect_refused(&disk, &copy);
 }
 
-/// While a process lives no other one opens its file, without the lock of the directory too, and while its disk fails.
+/// While a process lives, no other one opens its file: not without the directory's lock, and not while its disk fails.
 #[test]
 fn the_file_stays_locked_while_the_store_fails() {
     let disk = seam(Disk::new(0));

@@ -1,4 +1,4 @@
-//! Every source of chance that the recorder has, by the seed of a simulation.
+//! Draws every random choice of the recorder from the seed of a simulation.
 
 use crate::util::random::Random;
 use std::cell::RefCell;
@@ -7,7 +7,7 @@ use vote_status::vote::hasher::TableHasher;
 use vote_status::vote::id::Token;
 
 thread_local! {
-    /// What tokens are made of.
+    /// The random bits of tokens.
     static TOKENS: RefCell<Random> = RefCell::new(Random::seeded(0));
 }
 
@@ -17,7 +17,7 @@ fn generate_token() -> Option<Token> {
     Some(Token::from_random(bits))
 }
 
-/// All chance of the recorder, and small limits, so that few votes are many.
+/// The recorder's randomness, and limits so small that few votes reach them.
 pub(super) fn tuning(seed: u64) -> Tuning {
     let mut random = Random::seeded(!seed);
     TOKENS.set(Random::seeded(seed));

@@ -1,4 +1,4 @@
-//! What a step has shown, compared with the model: answers, what readers saw meanwhile, bells, notes and memory.
+//! Compares a step with the model: its answers, the readers' looks meanwhile, bells, notes and memory.
 
 use super::{FILE_BYTES_MAX, GONE_MS, MEMORY_LOOKS, Machine, NOTED_MS, Outcome, STEP_MS, STORE, SWEPT_STEPS, Step};
 use crate::simulation::model::time::{FUZZ_MS, once};
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use vote_status::readiness::Trouble;
 
 impl Machine {
-    /// Compares what came of a step with the model.
+    /// Compares the outcome of a step with the model.
     pub(super) fn judge(&mut self, process: &mut Process, step: Step<'_>) -> Outcome {
         let works = self.works();
         let mut moments = vec![self.model.live.clone()];
@@ -20,7 +20,7 @@ impl Machine {
         let trouble = process.trouble();
         let stays_unsaid = self.model.live.iter().all(|live| live.lines.goes_back().1) && trouble.is_none();
         let was_unsaid = std::mem::replace(&mut self.stays_unsaid, stays_unsaid);
-        // A store may work again in the very step that could not go back.
+        // A store may work again in the very step in which the time could not go back.
         if stays_unsaid && was_unsaid {
             return Err(format!("the time has to go back, does not, and nothing says so: {:?}", self.model.live));
         }
@@ -74,7 +74,7 @@ impl Machine {
             }
             moments.push(self.model.live.clone());
         }
-        // A store that works again in this very step was told as failing within it.
+        // A store that works again in this very step was reported as failing within it.
         if is_refused && !is_taken && trouble.is_none() && !step.looks.is_trouble_told {
             return Err(format!("{:?}: refused, and nothing says why", step.answers));
         }
@@ -106,8 +106,8 @@ impl Machine {
         Ok(())
     }
 
-    /// What readers saw while the recorder worked is as it was before a request, or behind one. Nothing is visible before
-    /// it is synced, and what a caller is told of is.
+    /// Readers beside the recorder see the state before a request, or behind one. No change is visible before it is synced.
+    /// A change is visible once its caller is told.
     pub(super) fn judge_looks(&mut self, step: &Step<'_>, moments: &[Vec<Live>]) -> Outcome {
         let may_see = |moments: &[Vec<Live>], asking: &Asking, sight: Sight| {
             moments.iter().flatten().any(|live| live.may_see(asking, sight)) || step.may_be_midway(asking, sight)
@@ -136,7 +136,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A client that waits for a vote is woken when the vote is visible, and where the server is listed no longer.
+    /// A client that waits for a vote is woken once the vote is visible, or once its server is removed.
     pub(super) fn judge_bells(&mut self, process: &mut Process, step: &Step<'_>) -> Outcome {
         for (index, (asking, sight)) in step.looks.asking.iter().zip(&step.sights).enumerate() {
             let now = process.reader.ask(asking);
@@ -156,7 +156,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the store keeps of the time.
+    /// Judges the store's notes of the time.
     pub(super) fn judge_notes(&mut self, step: &Step<'_>) -> Outcome {
         if self.is_in_memory {
             return Ok(());
@@ -191,11 +191,11 @@ impl Machine {
         Ok(())
     }
 
-    /// The table gives the memory of ended votes back.
+    /// The table and the file give back the memory of ended votes.
     pub(super) fn judge_memory(&mut self, process: &Process) -> Outcome {
         let certain_ms = self.model.certain_ms();
         if self.certain_ms.back().is_some_and(|last_ms| certain_ms < *last_ms) {
-            // A line that is earlier was taken.
+            // The service has taken an earlier line.
             self.certain_ms.clear();
         }
         self.certain_ms.push_back(certain_ms);
@@ -219,7 +219,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A file that is no longer at its path is told of, whether a vote comes or not, and one that was emptied is written anew.
+    /// The service reports a file that is not at its path, whether a vote comes or not, and writes an emptied file anew.
     fn judge_file(&mut self, process: &Process) -> Outcome {
         let (boot_ms, disk) = (self.clocks.reading().boot_ms, self.disk.locked());
         let is_gone = !self.is_in_memory && (self.is_displaced || !disk.has(STORE));
@@ -233,7 +233,7 @@ impl Machine {
         if is_empty && self.works() { Err("the store's file is empty".into()) } else { Ok(()) }
     }
 
-    /// What readers ask while the recorder works: all that the requests are about, and something else.
+    /// The readers' questions while the recorder works: about all pairs of the requests, and another one.
     pub(super) fn sample(&mut self, requests: &[Request]) -> Vec<Asking> {
         let mut asking: Vec<Asking> = Vec::new();
         let by_id = |server: u32, address: IpAddr| Asking { server, token: None, address };
@@ -266,7 +266,7 @@ impl Machine {
         once(asking)
     }
 
-    /// Which server a token was given to.
+    /// The server that a token was given to.
     pub(super) fn server_of(&self, named: &Named) -> Option<u32> {
         match named {
             Named::Id(id) => Some(*id),
@@ -279,7 +279,7 @@ impl Machine {
 }
 
 impl Step<'_> {
-    /// The seconds of the service in which its requests may have been decided: one, where the disk takes no time.
+    /// The seconds, by the time shown, in which the requests may have been decided: one, where the disk takes no time.
     pub(super) fn seconds(&self) -> Vec<i64> {
         let mut seconds = vec![self.shown_ms.div_euclid(1_000)];
         if self.took.0 != self.took.1 || self.is_dead {
@@ -288,7 +288,7 @@ impl Step<'_> {
         once(seconds)
     }
 
-    /// The cooldowns of a server that goes may go before it does, and come before it comes.
+    /// The cooldowns of a server may go before its removal is visible.
     pub(super) fn may_be_midway(&self, asking: &Asking, sight: Sight) -> bool {
         let is_removed = |request: &Request| *request == Request::Remove(asking.server);
         sight.seen == Seen::CanVote && self.requests.iter().any(is_removed)

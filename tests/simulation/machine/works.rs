@@ -1,4 +1,4 @@
-//! Whether the disk is well, and has been for so long that everything has to work.
+//! Tells whether the disk is well, and has been well for so long that everything has to work.
 
 use super::{LOOKS_MS, Machine, RECOVERS_MS, STORE};
 use crate::simulation::disk::Faults;
@@ -19,7 +19,7 @@ impl Machine {
                 }
     }
 
-    /// Notes from when on everything works.
+    /// Notes since when everything has to work.
     pub(super) fn look_at_disk(&mut self) {
         let boot_ms = self.clocks.reading().boot_ms;
         if self.is_in_memory {
@@ -27,20 +27,20 @@ impl Machine {
         } else if !self.is_disk_well() {
             self.works_from_ms = None;
         } else if self.works_from_ms.is_none() {
-            // What somebody did to the file is found by the next look at it.
+            // The service notices a change of the file at its next look.
             let looks_ms = if self.is_unproven { LOOKS_MS } else { 0 };
             self.works_from_ms = Some(boot_ms + RECOVERS_MS + looks_ms + self.longest_step_ms);
         }
         self.has_worked &= self.works();
     }
 
-    /// Whether everything works.
+    /// Whether everything has to work.
     pub(super) fn works(&self) -> bool {
         let boot_ms = self.clocks.reading().boot_ms;
         self.works_from_ms.is_some_and(|from_ms| boot_ms >= from_ms)
     }
 
-    /// Something other than a fault has happened to the disk.
+    /// The operator has moved the store, or destroyed its content.
     pub(crate) fn disturb(&mut self, is_destroyed: bool) {
         self.works_from_ms = None;
         self.is_unproven |= is_destroyed;

@@ -1,4 +1,4 @@
-//! What a start makes of what is stored, in each way that it may go.
+//! A start from each state that the store may have: whether it is ready, and with which state.
 
 use super::time::{FUZZ_MS, Lines, NEAR_MS, Reading, Start, once};
 use super::{Accepts, Live, Model, Outcome, Settings, Stored, WAYS_MAX};
@@ -9,7 +9,7 @@ use std::rc::Rc;
 enum Started {
     Ready {
         live: Live,
-        /// It is ready once the store has this.
+        /// The start is ready only once the store has this state.
         is_changed: bool,
     },
     ClockBehind,
@@ -30,7 +30,7 @@ impl Model {
         for way in ways {
             let Start::Lines(lines) = way else {
                 all.push(Started::ClockBehind);
-                // Which of the two is told first is not said.
+                // The contract does not say which of the two is reported first.
                 all.extend((stored.world.settings != options).then_some(Started::WrongOption));
                 continue;
             };
@@ -56,8 +56,8 @@ impl Model {
         all
     }
 
-    /// The service is ready; it has read the clocks at the first of `took`, or again at the second, and shows this time.
-    /// Where the store `is_void`, a power cut may leave what is older than this start has seen.
+    /// The service is ready and shows this time. It has read the clocks at the first of `took`, or again at the second.
+    /// Where the store `is_void`, a power cut may leave an older state than this start has seen.
     pub(crate) fn is_ready(
         &mut self,
         options: Settings,
@@ -108,15 +108,15 @@ impl Model {
         self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
-    /// The service is not ready, as its clock is behind.
+    /// The start waits, as its clock is behind.
     pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
         let kept = self.those(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))?;
         self.disk = kept;
         Ok(())
     }
 
-    /// The start is refused, as its options are wrong. Where the store `is_void`, a power cut may leave what is older than this
-    /// start has seen.
+    /// The start is refused, as its options are wrong. Where the store `is_void`, a power cut may leave an older state than
+    /// this start has seen.
     pub(crate) fn is_wrong(
         &mut self,
         options: Settings,
@@ -131,7 +131,7 @@ impl Model {
         Ok(())
     }
 
-    /// What may be stored where a start goes on so.
+    /// The stored states from which a start may go on so.
     fn those(
         &self,
         options: Settings,
@@ -151,7 +151,7 @@ impl Model {
         Ok(kept)
     }
 
-    /// A start that died, or that the store failed: the store may have what the start would have made of it.
+    /// A start died, or the store failed in it: the store may have the state that the start would have made.
     pub(crate) fn tried_to_start(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) {
         let mut found = Vec::new();
         for stored in &self.disk {

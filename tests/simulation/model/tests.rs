@@ -1,4 +1,4 @@
-//! The model of votes, by hand: what a request is answered, and what it leaves.
+//! The model of votes, by hand: the answer to each request, and the state that it leaves.
 
 use super::time::{Lines, Reading};
 use super::world::{Moment, Seen, World};
@@ -33,13 +33,13 @@ fn recorded(voted_at: i64) -> Answer {
     Answer::Recorded { voted_at, next_vote_at: voted_at + SETTINGS.cooldown_s }
 }
 
-/// With one server.
+/// A state with one server.
 fn world() -> World {
     let listed = Listed { server: SERVER, token: Some(Arc::from("token")) };
     asked(&World::new(SETTINGS), &Request::List { servers: vec![listed], keeps: false }, at(NOW_S)).1
 }
 
-/// The only way in which it is answered.
+/// The only way in which the request is answered.
 fn asked(world: &World, request: &Request, moment: Moment) -> (Answer, World) {
     let mut ways = world.asked(request, 0, moment);
     assert_eq!(ways.len(), 1, "{ways:?}");
@@ -74,7 +74,7 @@ fn an_instant_is_not_given_twice_and_six_are_too_many() {
     }
     assert_eq!(asked(&world, &vote(None, false), at(NOW_S)).0, Answer::TooManyChanges);
     assert_eq!(asked(&world, &vote(None, false), at(NOW_S + 1)).0, recorded(NOW_S + 6));
-    // An explicit instant ahead of the clock as well; the caller's own records are as they are.
+    // An explicit instant ahead of the clock is refused as well. The caller's own records keep their instant.
     assert_eq!(asked(&world, &vote(Some(NOW_S + 5), false), at(NOW_S)).0, Answer::TooManyChanges);
     assert_eq!(asked(&world, &vote(Some(NOW_S), true), at(NOW_S)).0, recorded(NOW_S));
 }
@@ -88,7 +88,7 @@ fn of_two_records_the_later_stays() {
     assert_eq!(asked(&world, &vote(Some(NOW_S + 5), true), at(NOW_S)).0, recorded(NOW_S + 5));
     assert_eq!(asked(&world, &vote(Some(NOW_S + 6), true), at(NOW_S)).0, Answer::InFuture);
     assert_eq!(asked(&world, &vote(Some(NOW_S - 300), true), at(NOW_S)).0, Answer::Expired);
-    // What only the later line has ended is taken.
+    // A vote that only the later line has ended is taken.
     let apart = Moment { certain_ms: ((NOW_S - 200) * 1_000, (NOW_S - 200) * 1_000), ..at(NOW_S) };
     assert_eq!(asked(&world, &vote(Some(NOW_S - 300), true), apart).0, Answer::Unchanged);
 }

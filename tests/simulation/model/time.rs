@@ -1,24 +1,24 @@
-//! The service's time as the contract's section "Time" gives it: the wall line, the certain line, the time shown, and the
-//! note of all three. Where the contract leaves a choice, each of the ways to go on is given.
+//! The service's time by the contract's section "Time": the wall line, the certain line, the time shown, and the note of
+//! all three. Where the contract leaves a choice, the functions give every way to go on.
 
-/// So near to the certain line the wall clock is certain, in milliseconds.
+/// The wall clock is certain up to this distance from the certain line, in milliseconds.
 pub(crate) const NEAR_MS: i64 = 60_000;
-/// Lines are apart for so long before the wall line is taken. The time shown stands still for a distance up to this.
+/// How long the lines are apart before the service takes the wall line. The time shown stands still for up to this, too.
 pub(crate) const HOLD_MS: i64 = 600_000;
-/// Service and model read the clocks at one moment. No more lies between them than rounding, and a standstill that begins
-/// a tenth of a second late.
+/// The most that service and model differ, in milliseconds. They read the clocks at one moment, so only rounding and a
+/// standstill that begins a tenth of a second late lie between them.
 pub(crate) const FUZZ_MS: i64 = 130;
-/// A service that has not looked for so long need not know what the clocks did meanwhile.
+/// After a longer gap between two looks, the service need not know how the clocks went meanwhile.
 const GAP_MS: i64 = 1_000;
 
-/// What the system's two clocks read.
+/// A reading of the system's two clocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     pub(crate) wall_ms: i64,
     pub(crate) boot_ms: i64,
 }
 
-/// What the store keeps of the time.
+/// The store's note of the time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Note {
     pub(crate) certain_ms: i64,
@@ -26,7 +26,7 @@ pub(crate) struct Note {
     pub(crate) shown_ms: i64,
 }
 
-/// The lines are two: since when the 10 minutes run, by the boot clock, and the wall clock minus the boot clock then.
+/// Two lines are apart: since when the 10 minutes run (boot clock), and the wall clock minus the boot clock then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Parted {
     since_ms: i64,
@@ -43,7 +43,7 @@ pub(crate) struct Lines {
     parted: Option<Parted>,
     /// The latest that the certain line has been since the time shown went back.
     ended_by_ms: i64,
-    /// Where an earlier line has just become certain: what has ended by this, the certain line before, is left out.
+    /// The certain line before, where an earlier one has just become certain. Votes that have ended by it are left out.
     left_out_by_ms: Option<i64>,
 }
 
@@ -51,11 +51,11 @@ pub(crate) struct Lines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
     Lines(Lines),
-    /// The clock is behind the noted lines: it is waited for.
+    /// The clock is behind the noted lines: the start waits for it.
     Behind,
 }
 
-/// The answers to "is it at most": both where it is too near to tell.
+/// Whether the value is at most the limit: both answers where it is too near to tell.
 fn at_most(value: i64, limit: i64) -> impl Iterator<Item = bool> {
     [(true, value <= limit + FUZZ_MS), (false, value > limit - FUZZ_MS)]
         .into_iter()
@@ -74,7 +74,7 @@ pub(crate) fn once<T: PartialEq>(all: impl IntoIterator<Item = T>) -> Vec<T> {
 }
 
 impl Lines {
-    /// A new store: all is one.
+    /// A new store: all three are the wall clock.
     pub(crate) fn new(reading: Reading) -> Lines {
         let wall_ms = reading.wall_ms;
         Lines {
@@ -92,22 +92,22 @@ impl Lines {
         self.certain_ms
     }
 
-    /// What has ended by this has ended for good.
+    /// Votes that have ended by this have ended for good.
     pub(crate) fn ended_by_ms(&self) -> i64 {
         self.ended_by_ms
     }
 
-    /// What a change that goes back leaves out has ended by this.
+    /// A change that goes back leaves out the votes that have ended by this.
     pub(crate) fn leaves_out_by_ms(&self) -> i64 {
         self.left_out_by_ms.unwrap_or(self.certain_ms)
     }
 
-    /// What has ended by this is left out, as an earlier line has just become certain.
+    /// Votes that have ended by this are left out, as an earlier line has just become certain.
     pub(crate) fn take_left_out(&mut self) -> Option<i64> {
         self.left_out_by_ms.take()
     }
 
-    /// When this is, by the boot clock.
+    /// The boot clock at the last look.
     pub(crate) fn boot_ms(&self) -> i64 {
         self.last.boot_ms
     }
@@ -130,7 +130,7 @@ impl Lines {
         self.certain_ms.max(self.last.wall_ms)
     }
 
-    /// Whether the time shown has to go back: certainly not, perhaps, certainly.
+    /// Whether the time shown goes back: perhaps, certainly.
     pub(crate) fn goes_back(&self) -> (bool, bool) {
         let ahead_ms = self.shown_ms - self.target_ms();
         (ahead_ms > HOLD_MS - FUZZ_MS, ahead_ms > HOLD_MS + FUZZ_MS)
@@ -141,8 +141,7 @@ impl Lines {
         Lines { shown_ms: self.target_ms(), ended_by_ms: self.certain_ms, left_out_by_ms: None, ..*self }
     }
 
-    /// What the service shows now, `took_ms` after the look, fits: as it is, or behind the change that goes back,
-    /// which is said.
+    /// The lines that fit the time shown, `took_ms` after the look. Each with whether the time has gone back.
     pub(crate) fn shows(&self, shown_ms: i64, took_ms: i64, may_wait: bool) -> Vec<(Lines, bool)> {
         let fits = |from_ms: i64| (from_ms - FUZZ_MS..=from_ms + took_ms + FUZZ_MS).contains(&shown_ms);
         let (perhaps, certainly) = self.goes_back();
@@ -156,9 +155,9 @@ impl Lines {
         ways
     }
 
-    /// The service looks at its clocks; before that it has shown `before_ms`.
+    /// The service looks at its clocks, and has shown `before_ms` until then.
     ///
-    /// Where the store cannot be written, a line that becomes certain `may_wait`, as it cannot be noted.
+    /// Where the store cannot be written, a line that becomes certain `may_wait`, as the service cannot note it.
     pub(crate) fn look(&self, reading: Reading, before_ms: i64, may_wait: bool) -> Vec<Lines> {
         let run_ms = reading.boot_ms - self.last.boot_ms;
         let carried_ms = self.certain_ms + run_ms;
@@ -175,7 +174,7 @@ impl Lines {
         once(ways.into_iter().map(shown))
     }
 
-    /// Within a minute the certain line follows forward, and waits where the wall clock is behind it.
+    /// Within a minute the certain line follows the wall clock forward, and waits where the wall clock is behind it.
     fn look_at_one(self, carried_ms: i64, is_gap: bool) -> Vec<Lines> {
         let wall_ms = self.last.wall_ms;
         let mut ways = Vec::new();
@@ -191,7 +190,7 @@ impl Lines {
             }
             ways.push(Lines { certain_ms: self.certain_ms.max(wall_ms), ..self });
             if is_gap && wall_ms < carried_ms {
-                // When in the gap it went back it cannot know.
+                // The service cannot know when in the gap the wall clock went back.
                 ways.push(Lines { certain_ms: carried_ms, ..self });
             }
         }
@@ -210,7 +209,7 @@ impl Lines {
                 }
                 let since_ms = on.parted.map_or(boot_ms, |parted| parted.since_ms);
                 for is_over in at_most(HOLD_MS, boot_ms - since_ms) {
-                    // `ended_by_ms` stays at what the certain line was before.
+                    // `ended_by_ms` keeps the certain line of before.
                     let ended_by_ms = on.ended_by_ms.max(on.certain_ms);
                     let taken = Lines { parted: None, ended_by_ms, ..on }.take(wall_ms);
                     if is_over {
@@ -225,7 +224,7 @@ impl Lines {
         ways
     }
 
-    /// This line becomes certain.
+    /// The wall line becomes certain.
     fn take(self, wall_ms: i64) -> Lines {
         let left_out_by_ms = (wall_ms < self.certain_ms).then_some(self.certain_ms);
         Lines { certain_ms: wall_ms, left_out_by_ms, ..self }

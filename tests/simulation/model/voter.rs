@@ -1,4 +1,4 @@
-//! Voters: the addresses that are one.
+//! Voters: addresses that count as one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -1,10 +1,10 @@
-//! What callers ask and what they are answered, in words of the contract.
+//! Requests and answers, in words of the contract.
 
 use super::world::{Seen, Token};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What a store is made with.
+/// The settings of a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settings {
     pub(crate) cooldown_s: i64,
@@ -18,7 +18,7 @@ pub(crate) enum Named {
     Token(Arc<str>),
 }
 
-/// A vote as it is asked for.
+/// A vote as the caller sends it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Asked {
     pub(crate) server: Named,
@@ -34,7 +34,7 @@ pub(crate) struct Listed {
     pub(crate) token: Option<Arc<str>>,
 }
 
-/// What a caller asks of the service.
+/// A request to the service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
     /// `mode=record`: the later of two votes stays.
@@ -44,7 +44,7 @@ pub(crate) enum Request {
     },
     Cancel(u32, IpAddr),
     CancelAll(IpAddr),
-    /// A server that is listed keeps its token, or gets the one said.
+    /// A server that is listed already keeps its token, or gets the one of the request.
     List {
         servers: Vec<Listed>,
         keeps: bool,
@@ -54,7 +54,7 @@ pub(crate) enum Request {
 }
 
 impl Request {
-    /// How many answers it gets.
+    /// The number of its answers.
     pub(crate) fn parts(&self) -> usize {
         match self {
             Request::Votes { asked, .. } => asked.len(),
@@ -64,7 +64,7 @@ impl Request {
     }
 }
 
-/// What is answered to a change.
+/// The answer to a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Recorded {
@@ -89,14 +89,14 @@ pub(crate) enum Answer {
     TokenDiffers,
     TokenInUse,
     Removed,
-    /// 503: it has not happened.
+    /// 503: the change has not happened.
     Refused,
-    /// 503, or none: it may have happened or not.
+    /// 503, or no answer: the change may have happened or not.
     InDoubt,
 }
 
 impl Answer {
-    /// Whether something was changed.
+    /// Whether the request has changed something.
     pub(crate) fn is_commit(&self) -> bool {
         match self {
             Answer::Recorded { .. } | Answer::Cancelled | Answer::Removed => true,
@@ -106,7 +106,7 @@ impl Answer {
         }
     }
 
-    /// Whether this is what was expected; a token that is generated is any.
+    /// Whether this is the expected answer. Any token fits a generated one.
     pub(super) fn fits(&self, expected: &Answer) -> bool {
         match (self, expected) {
             (Answer::Listed { is_new, .. }, Answer::Listed { token: Some(Token::Generated), is_new: expected }) => {
@@ -117,7 +117,7 @@ impl Answer {
     }
 }
 
-/// What a start is told to accept.
+/// The risks that a start is told to accept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Accepts {
     pub(crate) clock: bool,
@@ -132,7 +132,7 @@ pub(crate) struct Asking {
     pub(crate) address: IpAddr,
 }
 
-/// What was seen of a question, and in which second of the service.
+/// The answer to a question, and the second of the service in which it was given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Sight {
     pub(crate) now_s: i64,
@@ -140,7 +140,7 @@ pub(crate) struct Sight {
 }
 
 impl Request {
-    /// The server that a part of it lists.
+    /// The server that a part of the request lists.
     pub(super) fn server(&self, part: usize) -> Option<u32> {
         match self {
             Request::List { servers, .. } => Some(servers[part].server),

@@ -1,5 +1,5 @@
-//! One way in which the service's state may stand: its servers with their tokens and votes, and the instants that no later
-//! vote may have. What each request makes of it, and what the request is answered, follows exactly.
+//! One state that the service may have: its servers with their tokens and votes, and the instants that no later vote may
+//! have. From it follow exactly the answer to each request, and the next state.
 
 use super::voter::Voter;
 use super::{AHEAD_MAX_S, Answer, Asked, Listed, Named, Request, Settings};
@@ -14,31 +14,31 @@ mod instants;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Vote {
     pub(crate) at_s: i64,
-    /// It may be gone.
+    /// The vote may be gone.
     is_doubted: bool,
 }
 
-/// What a server is told by.
+/// A server's token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Token {
     Known(Arc<str>),
-    /// It was generated, and nobody has been told.
+    /// The service generated the token, and no caller was told.
     Generated,
 }
 
 /// A server that is listed, or was.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Server {
-    /// None where it is not listed.
+    /// None where the server is not listed.
     pub(crate) token: Option<Token>,
     pub(crate) votes: BTreeMap<Voter, Vote>,
-    /// Votes that it had when it was removed: they expire unseen.
+    /// Votes of the server when it was removed: they expire unseen.
     left: BTreeMap<Voter, i64>,
-    /// The same, of an earlier listing: the memory of those that have ended is given back in time.
+    /// The same, of an earlier listing. The service gives back their memory some time after they end.
     earlier: BTreeMap<Voter, i64>,
 }
 
-/// An instant that a vote had which was cancelled, replaced, or removed with its server.
+/// The instant of a vote that was cancelled, replaced, or removed with its server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Spent {
     /// No later vote of the pair gets it.
@@ -47,7 +47,7 @@ enum Spent {
     Perhaps,
 }
 
-/// What is seen of a pair of server and voter.
+/// The status of a pair of server and voter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Seen {
     CanVote,
@@ -67,17 +67,17 @@ pub(crate) struct World {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) now_s: i64,
-    /// The certain line: between these, in milliseconds.
+    /// The certain line lies between these, in milliseconds.
     pub(crate) certain_ms: (i64, i64),
-    /// What has ended by this is forgotten, sooner or later.
+    /// Votes that have ended by this are forgotten, sooner or later.
     pub(crate) ended_by_ms: i64,
     /// Any instant up to this may be spent, as far as the service knows behind a start.
     pub(crate) spent_up_to_s: Option<i64>,
-    /// It answers 429 to votes up to that: it may, and it has to.
+    /// The service answers 429 to votes up to that instant: whether it may, and whether it has to.
     pub(crate) is_after_start: (bool, bool),
 }
 
-/// One way in which a request, or a part of it, is answered, and what it makes of the state.
+/// One possible answer to a request, or to a part of it, and the state behind it.
 pub(crate) type Way = (Answer, World);
 
 impl World {
@@ -106,7 +106,7 @@ impl World {
         self.servers.iter().find(|(_, server)| has(server)).map(|(id, _)| *id)
     }
 
-    /// The cooldown of a voter: whether it certainly is there, and its end.
+    /// The cooldown of a voter: whether it is certain, and its end.
     fn cooldown(&self, server: u32, voter: Voter, now_s: i64) -> Option<(bool, i64)> {
         let vote = self.vote(server, voter)?;
         (now_s < self.ends_s(vote)).then(|| (!vote.is_doubted, self.ends_s(vote)))
@@ -117,7 +117,7 @@ impl World {
         by.map_or_else(|| Some(server).filter(|server| self.is_listed(*server)), |by| self.by_token(by))
     }
 
-    /// Whether a question by the server's id, or by a token, may be answered so.
+    /// Whether this may be the answer to a question by the server's id, or by a token.
     pub(crate) fn may_see(&self, server: u32, by: Option<&str>, voter: Voter, now_s: i64, seen: Seen) -> bool {
         let Some(server) = self.meant(server, by) else {
             return seen == Seen::UnknownServer;
@@ -129,7 +129,7 @@ impl World {
         }
     }
 
-    /// It was seen so: what was doubted is certain.
+    /// A reader saw this: a doubted vote is certain now, or gone.
     pub(crate) fn see(self: &mut Rc<World>, server: u32, by: Option<&str>, voter: Voter, now_s: i64, seen: Seen) {
         let Some(server) = self.meant(server, by) else { return };
         let Some(vote) = self.vote(server, voter).filter(|vote| vote.is_doubted && now_s < self.ends_s(*vote)) else {
@@ -148,7 +148,7 @@ impl World {
 
     // Requests.
 
-    /// The ways in which a request is answered.
+    /// The ways in which a request may be answered.
     pub(crate) fn asked(&self, request: &Request, part: usize, moment: Moment) -> Vec<Way> {
         match request {
             Request::Votes { asked, is_record } => self.asked_vote(&asked[part], *is_record, moment),
@@ -189,7 +189,7 @@ impl World {
         let voters: BTreeSet<Voter> = asked.addresses.iter().map(|address| self.voter(*address)).collect();
         let is_doubted = |voter: &Voter| self.vote(server, *voter).is_some_and(|vote| vote.is_doubted);
         if let Some(doubted) = voters.iter().copied().find(is_doubted) {
-            // Both, one after the other.
+            // The vote is there, or gone: follow both.
             for is_there in [true, false] {
                 let mut world = self.clone();
                 let votes = &mut world.servers.get_mut(&server).expect("it has the vote").votes;
@@ -276,7 +276,7 @@ impl World {
         }
     }
 
-    /// Every cooldown of the address goes. What a server had that is listed no longer may count.
+    /// Every cooldown of the address goes. A doubted one may count or not; votes of removed servers do not.
     fn asked_cancel_all(&self, address: IpAddr, moment: Moment) -> Vec<Way> {
         let voter = self.voter(address);
         let mut world = self.clone();
@@ -334,12 +334,12 @@ impl World {
         }
     }
 
-    /// Whether a server has a token of which nobody was told.
+    /// Whether a server has a token that no caller was told.
     pub(crate) fn is_untold(&self, server: u32) -> bool {
         self.servers.get(&server).is_some_and(|server| server.token == Some(Token::Generated))
     }
 
-    /// The token that a server was given is told.
+    /// A caller learns the token that was generated for a server.
     pub(crate) fn learn_token(&mut self, server: u32, token: &Arc<str>) {
         let listed = self.servers.get_mut(&server).filter(|server| server.token == Some(Token::Generated));
         if let Some(listed) = listed {
@@ -362,8 +362,8 @@ impl World {
 
     // Time.
 
-    /// The time shown goes back: what has ended is left out, and what lies ahead gets the new time. What has ended by one of
-    /// two lengths only may be left out.
+    /// The time shown goes back: ended votes are left out, and votes that lie ahead get the new time. A vote that has ended by
+    /// one of the two lengths only may be left out.
     pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, other_s: i64) {
         self.leaves_out(ended_by_ms, other_s);
         for (id, server) in &mut self.servers {
@@ -372,7 +372,7 @@ impl World {
                     vote.at_s = to_s;
                 }
             }
-            // Those that nobody sees get it too, and that instant is spent where their server is listed again.
+            // Unseen votes get it too, and that instant is spent where their server is listed again.
             let unseen = server.left.iter_mut().chain(&mut server.earlier);
             for (voter, at_s) in unseen.filter(|(_, at_s)| **at_s > to_s + AHEAD_MAX_S) {
                 *at_s = to_s;
@@ -382,7 +382,7 @@ impl World {
         self.forget_spent();
     }
 
-    /// What has ended is left out. What has ended by one of two lengths only may be.
+    /// Ended votes are left out. A vote that has ended by one of the two lengths only may be.
     pub(crate) fn leaves_out(&mut self, ended_by_ms: i64, other_s: i64) {
         let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
         for server in self.servers.values_mut() {
@@ -393,8 +393,8 @@ impl World {
         }
     }
 
-    /// A start: what the certain line has ended is gone. What it had ended before, and has not ended as it was noted, may
-    /// be.
+    /// A start: votes that the certain line has ended are gone. Votes that only the line before the start had ended may be
+    /// gone.
     pub(crate) fn starts(&mut self, certain_ms: i64, had_ended_by_ms: i64) {
         let cooldown_s = self.settings.cooldown_s;
         for server in self.servers.values_mut() {
@@ -407,7 +407,7 @@ impl World {
         }
     }
 
-    /// Whether any vote that is shown is live by this line: perhaps, certainly.
+    /// Whether a vote of a listed server is live by this line: perhaps, certainly.
     pub(crate) fn has_live(&self, certain_ms: i64) -> (bool, bool) {
         let fuzz_ms = super::time::FUZZ_MS;
         let votes =
@@ -417,7 +417,7 @@ impl World {
         (perhaps, votes().any(|vote| !vote.is_doubted && ends_ms(vote) > certain_ms + fuzz_ms))
     }
 
-    /// Votes that may still be held, those of servers that were removed included.
+    /// The number of votes that may still be held, those of removed servers included.
     pub(crate) fn held(&self, certain_ms: i64) -> usize {
         let is_held = |at_s: i64| (at_s + self.settings.cooldown_s) * 1_000 > certain_ms - super::time::FUZZ_MS;
         let of = |server: &Server| {
@@ -427,12 +427,12 @@ impl World {
         self.servers.values().map(of).sum()
     }
 
-    /// Other settings are taken: what had ended stays so, and of votes that fall together the latest stays. Whether votes get
-    /// another length before the certain line goes back from `ended_by_ms`, or after that, is not said.
+    /// The service takes other settings: ended votes stay ended, and of votes that become one pair's the latest stays. The
+    /// contract does not say whether votes get another length before the certain line goes back from `ended_by_ms` or after.
     pub(crate) fn settle(&mut self, settings: Settings, certain_ms: i64, shown_ms: i64, ended_by_ms: i64) {
         let was = std::mem::replace(&mut self.settings, settings);
         for server in self.servers.values_mut() {
-            // What of these is taken over is not seen.
+            // No reader sees which of these are taken over.
             for (voter, at_s) in std::mem::take(&mut server.left) {
                 let latest_s = server.left.entry(voter.under(settings.prefix)).or_insert(at_s);
                 *latest_s = at_s.max(*latest_s);
@@ -444,7 +444,7 @@ impl World {
                 if ends_ms <= certain_ms - super::time::FUZZ_MS || is_forgotten {
                     continue;
                 }
-                // What only the time shown has ended need not stay so.
+                // A vote that only the time shown has ended need not stay ended.
                 let is_ended = ends_ms <= certain_ms.max(shown_ms) + super::time::FUZZ_MS;
                 let is_ended_anew = (vote.at_s + settings.cooldown_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
                 let is_doubted = vote.is_doubted || is_ended || is_ended_anew;

@@ -1,4 +1,4 @@
-//! How operations are drawn: by scenes, in which one thing leads to another, and not evenly.
+//! Draws operations as scenes, in which one operation leads to the next, and with weights.
 
 use super::{ADDRESSES, Ask, Ballot, End, Named, Operation, SERVERS, Swap, Trouble, When};
 use crate::simulation::disk::{Kill, Strike};
@@ -26,7 +26,7 @@ const STEPS_MS: &[i64] = &[
     -7_200_000,
     -86_400_000,
 ];
-/// Near a minute, and near the 10 minutes.
+/// Steps near a minute, near 10 minutes and near 11.
 const NEAR_STEPS_MS: &[i64] = &[
     59_000, 60_000, 61_000, -59_000, -60_000, -61_000, 599_000, 601_000, -599_000, -601_000, -660_000, -662_000,
     59_900, 60_100, -59_900, -60_100,
@@ -39,7 +39,7 @@ const OFF_MS: &[i64] = &[0, 50, 700, 3_000, 31_000, 58_000, 61_000, 300_000, 2_0
 pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {
     let all = (0..SERVERS).map(|server| (server, Named::New)).collect();
     let mut operations = vec![Operation::Ask(vec![Ask::List { servers: all, keeps: false }])];
-    // Each seed leans to some kinds of trouble, so that there are quiet ones of each.
+    // Each seed leans to some kinds of trouble, so that some seeds are quiet in each kind.
     let leaning = Leaning { clocks: random.below(2), disk: random.below(3).min(1), ends: random.below(2) };
     while operations.len() < count {
         operations.extend(scene(random, leaning));
@@ -47,7 +47,7 @@ pub(crate) fn draw(random: &mut Random, count: usize) -> Vec<Operation> {
     operations
 }
 
-/// The kinds of trouble that a seed has: 1, or 0.
+/// The kinds of trouble that a seed leans to: 1, or 0.
 #[derive(Clone, Copy)]
 struct Leaning {
     clocks: usize,
@@ -116,7 +116,7 @@ fn flip(random: &mut Random) -> Operation {
     Operation::Flip { server, address, rounds: 1 + random.below(9) }
 }
 
-/// Few pairs, so that they meet again.
+/// Draws from few pairs, so that they meet again.
 fn pair(random: &mut Random) -> (usize, usize) {
     (random.below(SERVERS), if random.below(3) > 0 { random.below(4) } else { random.below(ADDRESSES) })
 }
@@ -126,7 +126,7 @@ fn cast(server: usize, address: usize) -> Ask {
     Ask::Votes { ballots: vec![ballot], is_record: false }
 }
 
-/// A vote, and what is asked around the end of its cooldown.
+/// A vote, and requests around the end of its cooldown.
 fn near_the_end(random: &mut Random) -> Vec<Operation> {
     let (server, address) = pair(random);
     let mut scene = Vec::new();
@@ -195,12 +195,12 @@ fn step_and_back(random: &mut Random) -> Vec<Operation> {
     scene
 }
 
-/// The time shown goes back, and something happens to the change that is made for it.
+/// The time shown goes back, and a kill or a fault may meet the change that does this.
 fn goes_back(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
     let ms = *random.pick(&[662_000, 3_600_000, 7_200_000, 86_400_000]);
     let mut scene = Vec::new();
     if random.below(2) == 0 {
-        // It was ahead, for so long that it was taken or not, and comes back.
+        // The clock was ahead, long enough for its line to be taken or not, and comes back.
         let off_ms = *random.pick(&[-1_100, 200, 1_100]);
         scene.extend([Operation::Step { ms }, Operation::ToTaken { off_ms }, asks(random), Operation::ComeBack]);
     } else {
@@ -221,7 +221,7 @@ fn goes_back(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
     scene
 }
 
-/// A cooldown ends just before the certain line goes back, or the time with it: no sweep has met it.
+/// A cooldown ends just before the certain line or the time goes back, so no sweep has met it.
 fn ends_as_a_line_goes_back(random: &mut Random) -> Vec<Operation> {
     let (server, address) = pair(random);
     let when = When::OldBy(*random.pick(&[-1, -2, -2]));
@@ -253,7 +253,7 @@ fn cast_again(server: usize, address: usize) -> Operation {
     Operation::Ask(vec![cast(server, address)])
 }
 
-/// The process is killed as soon as the wall line counts, and the clock comes back.
+/// A kill as soon as the service has taken the wall line, and the clock comes back.
 fn killed_when_taken(random: &mut Random) -> Vec<Operation> {
     let (server, address) = pair(random);
     let end = *random.pick(&[End::Kill, End::PowerCut]);
@@ -282,7 +282,7 @@ fn spent_in_a_standstill(random: &mut Random) -> Vec<Operation> {
     ]
 }
 
-/// Small steps that make a large one.
+/// Small steps of the clock that make a large one.
 fn steps_that_add_up(random: &mut Random) -> Vec<Operation> {
     let (first_ms, then_ms, count) = *random.pick(&[
         (-100_000, 50_000, 2),
@@ -361,7 +361,7 @@ fn kill(random: &mut Random) -> Kill {
     Kill::AtSync { syncs: few(random, 4), fails: random.below(2) == 0 }
 }
 
-/// A kill in the midst of work, and work.
+/// A kill, and requests in which it strikes.
 fn killed_at_work(random: &mut Random) -> Vec<Operation> {
     let kill = Operation::Kill { kill: kill(random), cuts_power: random.below(2) == 0 };
     vec![kill, asks(random), asks(random)]
@@ -418,7 +418,7 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
             if random.below(3) > 0 {
                 scene.push(Operation::Disk(Trouble::Heals));
                 if random.below(2) == 0 {
-                    // For so long that a service on a well disk has to take votes again.
+                    // Long enough that a service on a well disk has to take votes again.
                     scene.extend([Operation::Pass { ms: 31_000 }, asks(random)]);
                 }
             }
@@ -434,14 +434,14 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
                 1 => Operation::Disk(Trouble::AnotherAtPath),
                 _ => Operation::Strikes(vec![(few(random, 24), Strike::MovedAway)]),
             };
-            // Whether a vote comes meanwhile or not, it is noticed.
+            // The service notices it whether a vote comes or not.
             let meanwhile = if random.below(2) == 0 { asks(random) } else { Operation::Pass { ms: 4_000 } };
             let back = Operation::Disk(Trouble::MovedBack);
             let heals = Operation::Disk(Trouble::Heals);
             vec![away, meanwhile, heals, back, Operation::Pass { ms: 31_000 }, asks(random)]
         }
         6 if random.below(2) == 0 => {
-            // Something else writes to the file.
+            // Another program writes to the file.
             let trouble = *random.pick(&[Trouble::Emptied, Trouble::CutShort, Trouble::Restored]);
             let meanwhile = if random.below(2) == 0 { asks(random) } else { Operation::Pass { ms: 60_000 } };
             vec![
@@ -455,7 +455,7 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
         }
         6 => vec![Operation::SecondProcess],
         7 => {
-            // For so long that the pauses between tries have grown.
+            // Long enough that the pauses between tries have grown.
             let full = Operation::Disk(Trouble::Strike(Strike::Full));
             let heals = Operation::Disk(Trouble::Heals);
             vec![
@@ -486,7 +486,7 @@ fn trouble(random: &mut Random) -> Trouble {
     }
 }
 
-/// Somebody copies the store, and later does something with the copy.
+/// The operator copies the store, and later swaps files.
 fn swap(random: &mut Random) -> Vec<Operation> {
     let swap = *random.pick(&[Swap::Older, Swap::OlderWithoutNote, Swap::NoNote, Swap::Gone]);
     let mut scene = vec![Operation::Disk(Trouble::BackedUp)];

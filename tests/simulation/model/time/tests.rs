@@ -1,12 +1,12 @@
-//! The model of time against sequences written by hand, each with what the contract says of it, and against itself at
-//! random: what must never happen, whatever the clocks do.
+//! The model of time against sequences written by hand, each with the contract's outcome. At random, against rules that hold
+//! whatever the clocks do.
 
 use super::{FUZZ_MS, HOLD_MS, Lines, NEAR_MS, Note, Reading, Start};
 use crate::util::random::Random;
 
 const BEGIN_MS: i64 = 1_000_000_000;
 
-/// A service on two clocks, as the model sees it: the first of the ways at each look.
+/// A service on two clocks by the model, which goes on in the first of the ways at each look.
 struct Service {
     reading: Reading,
     lines: Lines,
@@ -21,7 +21,8 @@ impl Service {
         Service { reading, lines, note: lines.note(), noted_ms: 0 }
     }
 
-    /// Time passes, with a look each second. Gives what goes back: by what votes have ended, and to when.
+    /// Lets time pass, with a look each second. Where the time shown goes back, gives the line that has ended votes, and the new
+    /// time.
     fn pass(&mut self, ms: i64) -> Option<(i64, i64)> {
         let (mut left_ms, mut back) = (ms, None);
         while left_ms > 0 {
@@ -44,7 +45,7 @@ impl Service {
     }
 
     fn look(&mut self, run_ms: i64) -> Option<(i64, i64)> {
-        // Where it stands still, no reader sees it go on.
+        // Where the time shown stands still, no reader sees it go on.
         let wall_ms = self.reading.wall_ms - run_ms;
         let stands = self.lines.shown_ms > if self.lines.is_apart() { self.lines.target_ms() } else { wall_ms };
         let before_ms = self.lines.shown_ms + if stands { 0 } else { run_ms };
@@ -64,7 +65,7 @@ impl Service {
         (self.note, self.noted_ms) = (self.lines.note(), self.reading.boot_ms);
     }
 
-    /// A kill, and a start from the note after so long.
+    /// A kill, and a start from the note `off_ms` later.
     fn restart(&mut self, off_ms: i64, step_ms: i64, accepts: bool) -> Result<Option<(i64, i64)>, ()> {
         self.reading.wall_ms += off_ms + step_ms;
         self.reading.boot_ms += off_ms;
@@ -113,7 +114,7 @@ fn further_apart_the_later_line_is_shown_and_the_certain_one_goes_on() {
     service.pass(300_000);
     assert_eq!((service.ahead(), service.lines.is_apart()), ((0, -3_600_000), true));
     service.step(-3_600_000);
-    // It stands still for 10 minutes at most: this is more.
+    // The time shown stands still for 10 minutes at most: this is more.
     assert_eq!((service.ahead(), service.lines.is_apart()), ((0, 0), false));
 
     let mut service = Service::new();
@@ -192,13 +193,13 @@ fn a_start_goes_on_from_the_note() {
     let mut service = Service::new();
     assert_eq!(service.restart(50_000, 0, false), Ok(None));
     assert_eq!((service.ahead(), service.lines.is_apart()), ((0, 0), false));
-    // A machine that was off shows the true time at once, and is certain of a minute.
+    // After it was off, the machine shows the true time at once, and is certain of a minute.
     service.takes_note();
     assert_eq!(service.restart(1_000_000, 0, false), Ok(None));
     assert_eq!((service.ahead(), service.lines.is_apart()), ((0, -940_000), true));
     service.pass(601_000);
     assert_eq!((service.ahead(), service.lines.is_apart()), ((0, 0), false));
-    // Behind its note, a minute is added to what was shown.
+    // A clock behind its note adds a minute to the time shown.
     service.takes_note();
     assert_eq!(service.restart(0, -30_000, false), Ok(None));
     assert_eq!((service.ahead(), service.lines.is_apart()), ((90_000, 30_000), false));
@@ -211,7 +212,7 @@ fn a_start_waits_for_a_clock_that_is_behind_both_lines() {
     assert_eq!(service.restart(2_000, 0, false), Ok(None));
     let mut service = Service::new();
     service.step(3_600_000);
-    // It is behind the later of the noted lines only.
+    // The clock is behind the later of the noted lines only.
     assert_eq!(service.restart(0, -3_600_000, false), Ok(Some((BEGIN_MS, BEGIN_MS))));
     let mut service = Service::new();
     assert_eq!(service.restart(0, -3_600_000, true), Ok(Some((BEGIN_MS, BEGIN_MS - 3_600_000))));
@@ -259,8 +260,8 @@ struct Vote {
 /// Cooldowns of the random check.
 const COOLDOWN_MS: i64 = 5_400_000;
 
-/// At random: a vote that the certain line of a running service has ended is never live again; the time shown goes back
-/// by more than 10 minutes or not at all; what is one line lies no more than 10 minutes ahead of the wall clock.
+/// At random: a vote that the certain line of a running service has ended is never live again. The time shown goes back
+/// by more than 10 minutes or not at all. Lines that are one lie no more than 10 minutes ahead of the wall clock.
 #[test]
 fn whatever_the_clocks_do_an_ended_vote_stays_ended() {
     for seed in 0..300 {

@@ -1,4 +1,4 @@
-//! Instants of votes that were taken away: which of them a new vote may get.
+//! Instants of votes that are gone: which of them a new vote may get.
 
 use super::{AHEAD_MAX_S, Moment, Spent, Voter, World};
 use crate::simulation::model::time::{FUZZ_MS, Lines};
@@ -18,7 +18,7 @@ impl World {
             .unwrap_or_else(Some)
     }
 
-    /// The instants that a new vote may get, from `from_s` on: the first that is free. None: too many changes.
+    /// The instants that a new vote may get: the first free one from `from_s` on. None where there are too many changes.
     pub(super) fn instants(
         &self,
         server: u32,
@@ -32,7 +32,7 @@ impl World {
         let (may_wait, has_to_wait) = moment.is_after_start;
         if may_wait && may_be_spent(from_s) {
             instants.push(None);
-            // Where the time has gone back since, they lie too far ahead to be given.
+            // Where the time has gone back since, the spent instants lie too far ahead to be given.
             if has_to_wait && is_noted(moment.now_s) && !is_noted(moment.now_s + AHEAD_MAX_S + 1) {
                 return instants;
             }
@@ -44,7 +44,7 @@ impl World {
                     instants.push(Some(at_s));
                     return instants;
                 }
-                // They are remembered from now on only.
+                // The service forgets spent instants before now.
                 Some(spent) if spent == Spent::Perhaps || at_s < moment.now_s => instants.push(Some(at_s)),
                 Some(_) => {}
             }
@@ -53,7 +53,7 @@ impl World {
         instants
     }
 
-    /// The instants of these that a later vote must not have, each with whether the service knows it for sure.
+    /// The instants within these that no later vote may have, each with whether the service surely knows it.
     fn known(&self, within_s: RangeInclusive<i64>) -> BTreeMap<i64, bool> {
         // Votes of a removed server count as spent only where the server is listed again.
         let is_left =
@@ -67,12 +67,12 @@ impl World {
         known
     }
 
-    /// The latest of them.
+    /// The latest known instant.
     pub(crate) fn latest_spent_s(&self, from_s: i64) -> Option<(i64, bool)> {
         self.known(from_s..=i64::MAX).pop_last()
     }
 
-    /// A start during a standstill shows a time behind the instants that no later vote must have.
+    /// A start during a standstill shows a time after the instants that no later vote may have.
     pub(in crate::simulation::model) fn behind_spent(&self, lines: Lines) -> Vec<Lines> {
         let stands_ms = lines.shown_ms - lines.target_ms() - 1_000 * (AHEAD_MAX_S + 1);
         if stands_ms <= -FUZZ_MS {
@@ -92,7 +92,7 @@ impl World {
         ways
     }
 
-    /// A change that nobody knows to have happened made this of the state: the instants that it spent may count as spent.
+    /// A change in doubt made this state: the instants that it spent may count as spent.
     pub(in crate::simulation::model) fn may_have_spent(&mut self, doubted: &World) {
         for (pair, instants) in &doubted.spent {
             let spent = self.spent.entry(*pair).or_default();
@@ -102,12 +102,12 @@ impl World {
         }
     }
 
-    /// What was spent need not be remembered.
+    /// The service need not remember the spent instants.
     pub(crate) fn forget_spent(&mut self) {
         self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
     }
 
-    /// The instant of a pair's vote, live or not.
+    /// The instant of a pair's vote, live or not, or its latest spent one.
     pub(crate) fn latest(&self, server: u32, address: IpAddr) -> Option<i64> {
         let voter = self.voter(address);
         let spent = self.spent.get(&(server, voter)).and_then(|spent| spent.keys().next_back().copied());
