@@ -79,8 +79,9 @@ pub(crate) struct Disk {
     pub(crate) is_synced_away: bool,
     /// The last sync of a file failed.
     pub(crate) has_sync_failed: bool,
-    /// The operator has deleted the mark of a failed sync: no process knows that nothing in the store's file counts.
-    pub(crate) is_unmarked: bool,
+    /// The operator has deleted the note that keeps the mark of a failed sync. Without the mark no process knows that nothing
+    /// in the store's file counts, and a full disk has no room for a new note.
+    pub(crate) is_note_deleted: bool,
     /// Writes of a file's header: the store that a process sees may change with it.
     pub(crate) head_writes: u64,
 }
@@ -103,7 +104,7 @@ impl Disk {
             failed_syncs: 0,
             is_synced_away: false,
             has_sync_failed: false,
-            is_unmarked: false,
+            is_note_deleted: false,
             spare_pages: 0,
             head_writes: 0,
         }

@@ -44,7 +44,7 @@ impl Disk {
         }
         if name == MARKER_FILE {
             // The store's mark goes with the note, so no later process knows of a failed sync.
-            self.is_unmarked |= self.inodes.values().any(|inode| inode.is_doubtful);
+            self.is_note_deleted = true;
             self.inodes.values_mut().for_each(|inode| inode.is_doubtful = false);
         }
     }
