@@ -15,15 +15,8 @@ use std::process::Command;
 fn told_until_the_end(server: Server) -> String {
     let server = server.stop();
     // Another thread reads the last line.
-    await_line(&server, "stopped after ");
+    server.wait_for_lines("stopped after ", 1);
     server.stderr()
-}
-
-/// Waits for a line that contains `part`.
-fn await_line(server: &Server, part: &str) -> String {
-    server.wait_for_lines(part, 1);
-    let stderr = server.stderr();
-    stderr.lines().find(|line| line.contains(part)).expect("it was waited for").to_owned()
 }
 
 /// A line without its time, whose form is checked.
@@ -69,7 +62,7 @@ fn a_level_hides_what_is_less_grave() {
         server.control_client().post("/v1/votes/batch?mode=cast", r#"{"server_id":28,"ip":"203.0.113.7"}"#);
         let server = server.stop();
         if is_told {
-            await_line(&server, "stopped after ");
+            server.wait_for_lines("stopped after ", 1);
         }
         let stderr = server.stderr();
         assert_eq!(stderr.contains(" INFO server 28 is listed"), is_told, "{level}:\n{stderr}");

@@ -30,7 +30,7 @@ pub const TOKEN: &str = "a+b=";
 pub const COOLING: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7107));
 /// The end of that cooldown: 2026-11-20T11:46:56Z.
 pub const COOLING_UNTIL: UnixSeconds = UnixSeconds(NOW.0 + 2_520);
-/// An address whose cooldown ends [`NOW`], so it may vote.
+/// An address that may vote: its cooldown ends [`NOW`].
 pub const EXPIRED: VoterAddress = VoterAddress::V4(Ipv4(0xCB00_7108));
 
 /// The only body that says `false`.

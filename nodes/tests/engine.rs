@@ -1,4 +1,4 @@
-//! A Redis or a Valkey of a test's own, whose clock the test sets.
+//! A Redis or a Valkey of a test's own. The test sets the clock of the server.
 
 use redis::{Client, Connection, Value, cmd};
 use std::fs::{self, File};

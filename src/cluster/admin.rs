@@ -45,7 +45,7 @@ pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<Stor
 }
 
 /// Opens the store for this version's functions, and loads them unless another version has made the keys. A node takes over the
-/// store of an earlier version, whose own nodes take votes until then.
+/// store of an earlier version. Nodes of that version take votes until then.
 ///
 /// # Errors
 /// If the store cannot be reached, has keys or functions of another form, or does not let this user write.

@@ -1,7 +1,7 @@
 //! Why the shared store does not do what it is asked, and why its state has to be read whole. By the kind of a reason the log
 //! tells a new failure from a reported one. This module knows no store.
 
-/// An enum whose variants have labels: on `/readyz`, in the log and on the metrics page.
+/// An enum that has a label for each variant: on `/readyz`, in the log and on the metrics page.
 macro_rules! labelled {
     ($(#[$about:meta])* $name:ident { $($(#[$one:meta])* $kind:ident = $label:literal,)* }) => {
         $(#[$about])*

@@ -15,9 +15,8 @@ const COMMIT: &str = "vote_status_store_commit";
 pub(super) fn taken_up(server: &Server) -> (String, u64) {
     const WRITTEN: &str = "the store was last written at ";
     // The line may come after `/readyz` is ready.
-    server.wait_for_lines(WRITTEN, 1);
-    let told = server.stderr();
-    let line = told.lines().find_map(|line| line.split_once(WRITTEN)).expect("the line").1;
+    let line = server.wait_for_line(WRITTEN);
+    let line = line.split_once(WRITTEN).expect("it was waited for").1;
     let (at, commit) = line.split_once(": commit ").expect("a commit");
     (at.to_owned(), commit.parse().expect("a number"))
 }

@@ -81,7 +81,7 @@ pub(crate) struct Disk {
     pub(crate) has_sync_failed: bool,
     /// The operator has deleted the note that keeps the mark of a failed sync. Without the mark no process knows that nothing
     /// in the store's file counts, and a full disk has no room for a new note.
-    pub(crate) is_note_deleted: bool,
+    is_note_deleted: bool,
     /// Writes of a file's header: the store that a process sees may change with it.
     pub(crate) head_writes: u64,
 }

@@ -1,7 +1,7 @@
 //! One machine with one service. Carries out operations, and compares every answer with the model.
 
 use super::clocks::Clocks;
-use super::disk::{Disk, Faults};
+use super::disk::Faults;
 use super::logged;
 use super::model::time::{FUZZ_MS, Reading};
 use super::model::{Accepts, Answer, Asking, Model, Request, Settings, Sight};
@@ -267,8 +267,7 @@ impl Machine {
         }
         let is_there = self.disk.locked().has(STORE) && !self.is_displaced;
         if let Some((Trouble::StoreUnusable, why)) = trouble.as_ref().filter(|_| is_there && tries) {
-            let may_lack_mark = |disk: &Disk| disk.is_note_deleted && disk.failed_syncs > 0;
-            if may_lack_mark(&self.disk.locked()) {
+            if self.disk.locked().may_lack_mark() {
                 self.is_over = true;
                 return Ok(());
             }

@@ -223,6 +223,14 @@ impl Server {
         wait_until(text, || self.stderr().matches(text).count() >= count);
     }
 
+    /// Waits until the server has written a line with `part` to standard error, and gives the line.
+    #[track_caller]
+    pub(crate) fn wait_for_line(&self, part: &str) -> String {
+        self.wait_for_lines(part, 1);
+        let stderr = self.stderr();
+        stderr.lines().find(|line| line.contains(part)).expect("it was waited for").to_owned()
+    }
+
     /// The server's standard output so far, the start lines included.
     pub(crate) fn stdout(&self) -> String {
         String::from_utf8_lossy(&lock(&self.captured.stdout)).into_owned()

@@ -310,13 +310,9 @@ impl Promises {
 
     /// Whether the store has forgotten this removal of a listing, which ends the listing once a node gives it back.
     fn is_forgotten_removal(&self, wanted: &Wanted, listing: Listing) -> bool {
-        let is_since = self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us);
-        match (&wanted.change, &wanted.outcome) {
-            (WantedChange::Remove(_), Some(ChangeOutcome::Decided(_, Done::Removed(removed)))) => {
-                *removed == listing && is_since
-            }
-            _ => false,
-        }
+        let is_it = |done: &Done| matches!(done, Done::Removed(removed) if *removed == listing);
+        matches!(&wanted.outcome, Some(ChangeOutcome::Decided(_, done)) if is_it(done))
+            && self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us)
     }
 
     /// Whether a later vote of its address may have stood before this instant. The end of that vote is also the end of a vote of
@@ -437,7 +433,7 @@ impl Promises {
                     _ => false,
                 }
         };
-        // A caller whose outcome is unknown early may still get the store's answer, until the node gives up.
+        // A caller that is told early of an unknown outcome may still get the store's answer, until the node gives up.
         let is_awaited = |wanted: &Wanted| {
             let until_us = wanted.ended_us.max(wanted.begun_us + PATIENCE_US);
             (wanted.begun_us..=until_us.saturating_add(SLACK_US)).contains(&now_us)

@@ -461,7 +461,7 @@ impl Run {
         }
     }
 
-    /// Gives a host a network whose messages take up to a second.
+    /// Gives a host a network that takes up to a second for each message.
     pub(crate) fn slow(&mut self, world: &mut World<'_>, host: usize) {
         let (there_us, back_us) = (self.random.below(SECOND).max(1), self.random.below(SECOND).max(1));
         connect(world, host, Network { there_us, back_us, ..Network::USUAL }, 5 * SECOND);

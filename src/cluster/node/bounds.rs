@@ -37,7 +37,7 @@ pub struct Bounds {
     pub entries_max: usize,
     /// The fewest entries to ask for: a store that closes the connection over so few has another reason.
     pub entries_min: usize,
-    /// The most servers whose votes are asked for at once, in a whole reading.
+    /// The most servers in one question for votes, in a whole reading.
     pub servers_max: usize,
     /// The number of server records or removals that one question asks for.
     pub records_max: usize,

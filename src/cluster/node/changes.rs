@@ -96,7 +96,7 @@ pub(super) enum NextStep {
     End(Option<ServerId>, Done),
 }
 
-/// The most repeats of a change whose calls find another state than the one read before.
+/// The most repeats of a change: its calls may find another state than the one read before.
 const TRIES_MAX: u32 = 3;
 
 impl Pending {

@@ -134,8 +134,8 @@ pub struct NodeMachine {
     /// Whether the store has functions of another version.
     is_foreign: bool,
     barrier: Option<String>,
-    /// Changes on their way by their callers, the callers for whose changes nothing was asked yet, and callers by the bits of
-    /// their changes. Callers' numbers rise, and so do the deadlines of their changes.
+    /// Changes on their way by their callers, the callers of queued changes (nothing was asked for these yet), and callers by the
+    /// bits of their changes. Callers' numbers rise, and so do the deadlines of their changes.
     pending: BTreeMap<u64, Pending>,
     queued: Vec<u64>,
     callers: HashMap<i64, u64>,

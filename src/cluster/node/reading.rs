@@ -56,7 +56,7 @@ pub(crate) struct StateReading {
     /// Whether an entry out of turn was skipped.
     has_skipped: bool,
     servers: Vec<ServerId>,
-    /// The number of servers whose votes were asked for, and of those whose votes have come.
+    /// The number of servers that were asked about for their votes, and of those with an answer.
     asked: usize,
     answered: usize,
     /// Votes of the log by their servers, until the reading is whole. Their listings are known once the log was read to its end,

@@ -1,4 +1,4 @@
-//! Tests of readings, whose pieces the tests give.
+//! Tests of readings. The tests give the pieces.
 
 use super::{ReadingProgress, StateReading};
 use crate::cluster::entry::EntryId;

@@ -29,7 +29,7 @@ impl NodeMachine {
         self.outputs.push(Output::Ask(NodeLine::Votes, question));
     }
 
-    /// Gives up the connection. Changes whose call was sent are in doubt; the store has done nothing for the others.
+    /// Gives up the connection. Changes with a call on its way are in doubt; the store has done nothing for the others.
     pub(super) fn drop_votes(&mut self, now_ms: u64) {
         self.is_elsewhere = false;
         for asked in self.votes.drop(now_ms, &self.bounds) {

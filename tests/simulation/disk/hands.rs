@@ -49,6 +49,11 @@ impl Disk {
         }
     }
 
+    /// Whether a sync may have failed whose mark is not there: the operator has deleted the note that keeps it.
+    pub(crate) fn may_lack_mark(&self) -> bool {
+        self.is_note_deleted && self.failed_syncs > 0
+    }
+
     /// Whether a file has this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains_key(name)

@@ -64,7 +64,9 @@ fn what_is_kept_back_is_for_dropping_and_not_for_votes() {
         })
         .sum();
     assert_eq!(dropped, (BATCH * BATCHES) as usize);
-    assert!(disk.locked().length_of(STORE) >= length, "the file gave its room to others");
+    // The library may have made it longer, by pages without room.
+    let after = disk.locked().length_of(STORE);
+    assert!((length..=2 * length).contains(&after), "the file gave its room to others: {length}, {after}");
     assert!(fill(&mut store, 2_000, &note) > 0, "dropping made no room for votes");
     store.tend().expect("it is well");
     assert!(disk.locked().length_of(STORE) >= length / 2, "the file gave its room to others");

@@ -265,8 +265,7 @@ impl Model {
             if took.0 != took.1 {
                 let took_ms = took.1.boot_ms - took.0.boot_ms;
                 // A commit that takes long notes the time shown when it began, which may have stood still since.
-                let shown_ms = [live.lines.shown_ms - took_ms, self.shown_before_ms];
-                for shown_ms in shown_ms {
+                for shown_ms in [live.lines.shown_ms - took_ms, self.shown_before_ms] {
                     let mut begun = live.lines;
                     begun.shown_ms = shown_ms;
                     all.push(begun);
