@@ -189,19 +189,28 @@ impl StoreFile {
     /// The change of the file, which is void from then on; or the system's error where the file cannot be read, which
     /// proves nothing.
     pub(super) fn check(&self) -> io::Result<()> {
-        let length = self.file.bytes_len()?;
-        let changed = |what: String| {
-            self.void();
-            Err(io::Error::new(ErrorKind::InvalidData, what))
-        };
-        if length < self.used() {
-            return changed(format!("something else has cut it to {length} bytes"));
-        }
+        self.check_length()?;
         // The known header of a new file is shorter.
-        if !self.read_header()?.starts_with(&self.header()) {
-            return changed("something else has written to it".to_owned());
+        if self.read_header()?.starts_with(&self.header()) {
+            Ok(())
+        } else {
+            Err(self.changed("something else has written to it"))
         }
-        Ok(())
+    }
+
+    /// Gives the file's length, after a check that nothing else has cut it.
+    fn check_length(&self) -> io::Result<u64> {
+        let length = self.file.bytes_len()?;
+        if length < self.used() {
+            return Err(self.changed(&format!("something else has cut it to {length} bytes")));
+        }
+        Ok(length)
+    }
+
+    /// Something else has changed the file, which is void from now on.
+    fn changed(&self, what: &str) -> io::Error {
+        self.void();
+        io::Error::new(ErrorKind::InvalidData, what)
     }
 
     fn read_header(&self) -> io::Result<Vec<u8>> {
@@ -257,7 +266,8 @@ impl StoreFile {
     /// Sets the length that the library sees. Where room is scarce the file itself keeps its length: the library writes
     /// pages that it takes again whole before it reads them.
     fn set_used(&self, used: u64) -> io::Result<()> {
-        let length = self.file.bytes_len()?;
+        // A longer file would hide that it was cut.
+        let length = self.check_length()?;
         if used > length || (used < length && !self.room.is_scarce()) {
             self.file.set_len(used)?;
         }

@@ -270,6 +270,8 @@ impl Store for EmbeddedStore {
             return Err(self.void("a sync has failed"));
         }
         self.check_path()?;
+        // A page that is written behind the end would hide that the file was cut.
+        self.check_content()?;
         self.transact(events, None, note)?;
         // The file may have gone or changed during the write: no client is told 201 for a vote that a restart forgets.
         self.check_path().and_then(|()| self.check_content()).map_err(|error| {
