@@ -63,9 +63,9 @@ impl Inode {
 /// Cuts the bytes, or appends zeros. `Vec::resize` goes byte by byte in builds that are not optimised.
 fn set_length(bytes: &mut Vec<u8>, length: usize) {
     bytes.truncate(length);
-    bytes.reserve(length - bytes.len());
-    while bytes.len() < length {
-        let added = PAGE.min(length - bytes.len());
-        bytes.extend_from_slice(&[0; PAGE][..added]);
+    if bytes.len() < length {
+        let mut grown = vec![0; length];
+        grown[..bytes.len()].copy_from_slice(bytes);
+        *bytes = grown;
     }
 }
