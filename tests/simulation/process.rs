@@ -83,6 +83,8 @@ pub(crate) struct Looks {
     pub(crate) times: Vec<(Reading, i64)>,
     /// The service reported a trouble other than a slow store, which may be over by the end of the step.
     pub(crate) is_trouble_told: bool,
+    /// A caller was told after a sync at which the store was not at its path.
+    pub(crate) is_told_away: bool,
     /// Commits that took long: their milliseconds so far, and the trouble that the service reported then.
     pub(crate) stalls: Vec<(i64, Option<Trouble>)>,
     synced_before: u64,
@@ -151,7 +153,7 @@ impl Watch {
         }
         looks.is_trouble_told |= self.readiness.gravest().is_some_and(|(trouble, _)| trouble != Trouble::StoreSlow);
         let now = (self.clocks.reading(), self.reader.shown_ms());
-        if looks.times.last().is_none_or(|last| last.0 != now.0) {
+        if looks.times.last() != Some(&now) {
             looks.times.push(now);
         }
         let is_synced = syncs > looks.synced_before;
@@ -164,8 +166,9 @@ impl Watch {
         }
     }
 
-    fn is_told(&mut self) {
+    fn is_told(&mut self, is_away: bool) {
         let mut looks = self.looks.lock().expect("no look panics");
+        looks.is_told_away |= is_away;
         let Looks { asking, seen_when_told, told, .. } = &mut *looks;
         for (index, asking) in asking.iter().enumerate() {
             seen_when_told.push((*told, index, self.reader.ask(asking)));
@@ -222,7 +225,8 @@ impl Process {
             places: BTreeMap::new(),
         };
         let watch = Arc::new(Mutex::new(watch));
-        let (beside, its_disk, told) = (Arc::clone(&watch), Arc::clone(disk), Arc::clone(&watch));
+        let (beside, its_disk) = (Arc::clone(&watch), Arc::clone(disk));
+        let (told, disk_when_told) = (Arc::clone(&watch), Arc::clone(disk));
         disk.set_look(Some(Box::new(move |at| {
             if at != At::Operation {
                 let syncs = its_disk.locked().syncs;
@@ -242,7 +246,10 @@ impl Process {
             accepts,
             disk: Arc::clone(disk),
             looks,
-            told: Arc::new(move || told.lock().expect("no look panics").is_told()),
+            told: Arc::new(move || {
+                let is_away = disk_when_told.locked().is_synced_away;
+                told.lock().expect("no look panics").is_told(is_away);
+            }),
             asked: 0,
             pending: BTreeMap::new(),
             sender,

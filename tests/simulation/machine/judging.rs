@@ -71,6 +71,11 @@ impl Machine {
                 is_refused |= is_unavailable;
                 is_taken |= answer.is_commit();
                 self.model.answered(request, part, &seconds, answer)?;
+                if let (Answer::Listed { token: Some(Token::Known(token)), .. }, Some(server), Some(backup)) =
+                    (answer, request.server(part), self.backup.as_mut())
+                {
+                    backup.model.may_have_token(server, token);
+                }
             }
             moments.push(self.model.live.clone());
         }
@@ -81,7 +86,7 @@ impl Machine {
         if is_taken && !step.was_there && !self.is_in_memory {
             return Err(format!("{:?}: acknowledged, though the store's file is not at its path", step.answers));
         }
-        if is_taken && !is_refused && trouble.is_none() && self.disk.locked().is_synced_away && !self.is_in_memory {
+        if is_taken && !is_refused && trouble.is_none() && step.looks.is_told_away && !self.is_in_memory {
             return Err(format!("{:?}: acknowledged, though the store had left its path at the sync", step.answers));
         }
         if is_taken && !is_refused && trouble.is_some() && self.works() {

@@ -9,6 +9,7 @@ mod words;
 pub(crate) mod world;
 
 use std::rc::Rc;
+use std::sync::Arc;
 use time::{FUZZ_MS, HOLD_MS, Lines, Note, Reading, once};
 pub(crate) use words::{Accepts, Answer, Asked, Asking, Listed, Named, Request, Settings, Sight};
 use world::{Moment, Token, Way, World};
@@ -77,6 +78,9 @@ pub(crate) struct Model {
     had_ended_by_ms: i64,
     /// The states that commits in doubt may have made.
     doubted: Vec<Rc<World>>,
+    /// The states that refused commits of this step would have made. A store written anew before such a commit may have
+    /// noted the instants that it would have spent.
+    refused: Vec<Rc<World>>,
     /// The time shown when the last step began.
     shown_before_ms: i64,
     /// A change was acknowledged in this step.
@@ -97,6 +101,7 @@ impl Model {
             disk: vec![stored],
             had_ended_by_ms: 0,
             doubted: Vec::new(),
+            refused: Vec::new(),
             shown_before_ms: 0,
             has_committed: false,
             is_lost: false,
@@ -112,7 +117,7 @@ impl Model {
 
     /// The service looks at its clocks, and has shown `before_ms` until now.
     pub(crate) fn look(&mut self, reading: Reading, before_ms: i64, may_wait: bool) {
-        (self.doubted, self.has_committed) = (Vec::new(), false);
+        (self.doubted, self.refused, self.has_committed) = (Vec::new(), Vec::new(), false);
         let live = std::mem::take(&mut self.live).into_iter();
         let ways = live.flat_map(|live| {
             let ways = live.lines.look(reading, before_ms, may_wait);
@@ -128,12 +133,7 @@ impl Model {
         self.shown_before_ms = self.live.first().map_or(shown_ms, |live| live.lines.shown_ms);
         let mut ways = Vec::new();
         for live in &self.live {
-            let mut all = vec![live.lines];
-            if took_ms > 0 {
-                // The service may have looked again.
-                all.extend(live.lines.look(took.1, shown_ms.min(live.lines.shown_ms + took_ms), may_wait));
-                all.extend(live.lines.look(took.1, live.lines.shown_ms, may_wait));
-            }
+            let all = live.lines.looked_again(shown_ms, took, may_wait);
             for (lines, is_back) in all.iter().flat_map(|lines| lines.shows(shown_ms, took_ms, may_wait)) {
                 ways.extend(live.shown_as(lines, is_back, live.world.settings.cooldown_s));
             }
@@ -150,7 +150,11 @@ impl Model {
     /// The ways after the change that goes back.
     fn gone_back(&self) -> Vec<Live> {
         let back = self.live.iter().filter(|live| live.lines.goes_back().0);
-        back.flat_map(|live| live.shown_as(live.lines.back(), true, live.world.settings.cooldown_s)).collect()
+        let ways = back.flat_map(|live| {
+            let shown = live.lines.back_unseen();
+            shown.into_iter().flat_map(|lines| live.shown_as(lines, true, live.world.settings.cooldown_s))
+        });
+        once(ways)
     }
 
     /// The process has died: the change that goes back may have been made.
@@ -164,6 +168,7 @@ impl Model {
     /// A part of a request was answered so, in one of these seconds.
     pub(crate) fn answered(&mut self, request: &Request, part: usize, seconds: &[i64], answer: &Answer) -> Outcome {
         if *answer == Answer::Refused {
+            self.refuse(request, part, seconds);
             return Ok(());
         }
         if *answer == Answer::InDoubt {
@@ -202,6 +207,31 @@ impl Model {
         }
         self.has_committed |= answer.is_commit();
         Ok(())
+    }
+
+    /// A copy of the store may have this token, which a caller has just been told.
+    pub(crate) fn may_have_token(&mut self, server: u32, token: &Arc<str>) {
+        let untold = self.disk.iter().filter(|stored| stored.world.is_untold(server)).cloned();
+        let told = untold.map(|mut stored| {
+            Rc::make_mut(&mut stored.world).learn_token(server, token);
+            stored
+        });
+        let told: Vec<Stored> = told.collect();
+        self.disk.extend(told);
+    }
+
+    /// The change is refused. The state is as before, but for the instants that a store written anew may have noted.
+    fn refuse(&mut self, request: &Request, part: usize, seconds: &[i64]) {
+        if self.is_lost {
+            return;
+        }
+        for live in &self.live {
+            let ways = seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s));
+            let spends = ways.map(|(_, world)| world).filter(|world| world.has_spent_more(&live.world));
+            self.refused.extend(spends.map(Rc::new));
+        }
+        self.refused = once(std::mem::take(&mut self.refused));
+        self.is_lost |= self.refused.len() > WAYS_MAX;
     }
 
     /// The change is in doubt. The state shown is as before.
@@ -280,8 +310,13 @@ impl Model {
         let lines: Vec<Lines> = once(found.iter().map(|live| live.lines));
         let doubted = self.doubted.iter().flat_map(|world| lines.iter().map(|lines| (Rc::clone(world), *lines)));
         let shown = found.iter().map(|live| (Rc::clone(&live.world), live.lines));
+        let noted = found.iter().filter(|_| !self.refused.is_empty()).map(|live| {
+            let mut world = (*live.world).clone();
+            self.refused.iter().for_each(|refused| world.may_have_spent(refused));
+            (Rc::new(world), live.lines)
+        });
         let mut disk = std::mem::take(&mut self.disk);
-        for (world, lines) in shown.chain(doubted) {
+        for (world, lines) in shown.chain(doubted).chain(noted) {
             let stored = Stored { world, note: Some(lines.note()), at_ms: took.1.boot_ms };
             match disk.iter_mut().find(|other| other.note == stored.note && other.world == stored.world) {
                 // A clock that was set back may have the same note again.

@@ -74,7 +74,8 @@ impl Model {
             }) {
                 let Started::Ready { live: way, is_changed } = started else { continue };
                 let took_ms = took.1.boot_ms - reading.boot_ms;
-                for (lines, is_back) in way.lines.shows(shown_ms, took_ms, false) {
+                let all = way.lines.looked_again(shown_ms, (reading, took.1), false);
+                for (lines, is_back) in all.iter().flat_map(|lines| lines.shows(shown_ms, took_ms, false)) {
                     for way in way.started_as(lines, is_back, options) {
                         if is_changed || is_back {
                             let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
@@ -162,6 +163,14 @@ impl Model {
                     for way in back.into_iter().flatten().chain(live.started_as(live.lines, false, options)) {
                         found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
                     }
+                }
+                // A store written anew has the state before the clock and the settings of this start are accepted.
+                let accepts_some = accepts.clock || stored.world.settings != options;
+                let before = stored.note.filter(|_| accepts_some).map(|note| Lines::start(note, reading, false));
+                for way in before.into_iter().flatten() {
+                    let Start::Lines(lines) = way else { continue };
+                    let world = Rc::clone(&stored.world);
+                    found.push(Stored { note: Some(lines.note()), world, at_ms: took.1.boot_ms });
                 }
             }
         }

@@ -141,6 +141,25 @@ impl Lines {
         Lines { shown_ms: self.target_ms(), ended_by_ms: self.certain_ms, left_out_by_ms: None, ..*self }
     }
 
+    /// The same where the simulation has not seen the time: the error of a reading may make it another second.
+    pub(crate) fn back_unseen(&self) -> Vec<Lines> {
+        let back = self.back();
+        let near = [-FUZZ_MS, FUZZ_MS].map(|fuzz_ms| Lines { shown_ms: back.shown_ms + fuzz_ms, ..back });
+        let is_another = |lines: &Lines| lines.shown_ms.div_euclid(1_000) != back.shown_ms.div_euclid(1_000);
+        once(near.into_iter().filter(is_another).chain([back]))
+    }
+
+    /// These lines, and those of another look at the end of a step that took a while and shows this time.
+    pub(crate) fn looked_again(self, shown_ms: i64, took: (Reading, Reading), may_wait: bool) -> Vec<Lines> {
+        let took_ms = took.1.boot_ms - took.0.boot_ms;
+        let mut all = vec![self];
+        if took_ms > 0 {
+            all.extend(self.look(took.1, shown_ms.min(self.shown_ms + took_ms), may_wait));
+            all.extend(self.look(took.1, self.shown_ms, may_wait));
+        }
+        all
+    }
+
     /// The lines that fit the time shown, `took_ms` after the look. Each with whether the time has gone back.
     pub(crate) fn shows(&self, shown_ms: i64, took_ms: i64, may_wait: bool) -> Vec<(Lines, bool)> {
         let fits = |from_ms: i64| (from_ms - FUZZ_MS..=from_ms + took_ms + FUZZ_MS).contains(&shown_ms);

@@ -141,7 +141,7 @@ pub(crate) struct Sight {
 
 impl Request {
     /// The server that a part of the request lists.
-    pub(super) fn server(&self, part: usize) -> Option<u32> {
+    pub(crate) fn server(&self, part: usize) -> Option<u32> {
         match self {
             Request::List { servers, .. } => Some(servers[part].server),
             Request::Rotate(server) => Some(*server),
