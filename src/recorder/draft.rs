@@ -11,6 +11,7 @@ use super::command::{
 };
 use super::ended::EndedEarly;
 use super::spent::SpentInstants;
+use crate::slices::Slices;
 use crate::store::{Event, StoredVote};
 use crate::vote::address::{Voter, VoterAddress};
 use crate::vote::directory::Snapshot;
@@ -60,6 +61,8 @@ pub(super) struct Draft<'s> {
     pub(super) is_watched: bool,
     /// The changes gathered so far.
     pub(super) changes: Changes,
+    /// Votes and servers checked since the recorder gave way to readers.
+    pub(super) slices: Slices,
 }
 
 impl Draft<'_> {
@@ -118,6 +121,7 @@ impl Draft<'_> {
     }
 
     fn vote(&mut self, vote: &Vote, mode: Mode) -> VoteOutcome {
+        self.slices.done(1);
         let server = match &vote.server {
             ServerName::Id(server) => Some(*server).filter(|server| self.servers().contains(*server)),
             ServerName::Token(token) => self.servers().find(token.as_str().as_bytes()),
@@ -259,6 +263,7 @@ impl Draft<'_> {
     }
 
     fn list(&mut self, new: NewServer, tokens: Tokens) -> ServerOutcome {
+        self.slices.done(1);
         let held = self.servers().token(new.server).cloned();
         match (held, new.token) {
             (Some(held), None) => ServerOutcome::Unchanged(new.server, held),

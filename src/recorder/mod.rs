@@ -326,9 +326,7 @@ impl Recorder {
         let is_watched = self.live.watch.look();
         let mut draft = self.draft(is_watched);
         let (mut replies, mut waiting) = (Vec::with_capacity(asked.len()), Vec::new());
-        let mut slices = Slices::default();
         for (command, respond) in asked {
-            slices.done(command.lines());
             match draft.check(command) {
                 Ok(reply) => replies.push((respond, reply)),
                 Err(command) => waiting.push(Relisting::new(command, respond)),
@@ -353,6 +351,7 @@ impl Recorder {
             generate_token: self.tuning.generate_token,
             is_watched,
             changes: Changes::default(),
+            slices: Slices::default(),
         }
     }
 

@@ -19,6 +19,7 @@ use super::commit_marker::CommitMarker;
 use super::disk::{DiskFile, is_disk_full};
 use super::private_view::{PrivateView, ViewStep};
 use super::room::Room;
+use crate::slices::Slices;
 
 /// Memory for pages of the file, in bytes. Little is enough: the table answers questions, and the system caches pages
 /// too. A start that writes the store anew has two files open, and takes at most 1.15 times the memory of a run.
@@ -37,6 +38,9 @@ pub(super) enum Repair {
     /// The library undid the last commit; the rest is sound.
     Undone,
 }
+
+/// Reading or writing this many bytes counts as work on one row of a slice.
+const SLICE_ROW_BYTES: usize = 1_024;
 
 /// The library's header. Each commit changes it.
 const HEADER_BYTES: usize = 320;
@@ -58,6 +62,8 @@ pub(super) struct StoreFile {
     read_error: AtomicI32,
     /// Whether the present writes may use the reserve.
     uses_reserve: AtomicBool,
+    /// Bytes read and written since the recorder gave way to readers.
+    slices: Mutex<Slices>,
     /// The view between the library and the file, until it is known that the file may be written.
     view: Mutex<Option<PrivateView>>,
 }
@@ -87,10 +93,17 @@ impl StoreFile {
             is_void: AtomicBool::default(),
             read_error: AtomicI32::default(),
             uses_reserve: AtomicBool::new(true),
+            slices: Mutex::default(),
             view: Mutex::default(),
         };
         *file.header() = file.read_header()?;
         Ok(Arc::new(file))
+    }
+
+    /// Counts bytes that were read or written. A large commit moves thousands of pages.
+    fn give_way(&self, bytes: usize) {
+        let mut slices = self.slices.lock().unwrap_or_else(PoisonError::into_inner);
+        slices.done(1 + bytes / SLICE_ROW_BYTES);
     }
 
     /// Opens the library on the file.
@@ -309,6 +322,7 @@ impl StorageBackend for StoreBackend {
             Some(view) => view.read(offset, out),
             None => self.0.refuse_void().and_then(|()| self.0.file.read_exact_at(out, offset)),
         };
+        self.0.give_way(out.len());
         read.inspect_err(|error| {
             self.0.read_error.store(error.raw_os_error().unwrap_or(0), Ordering::Relaxed);
         })
@@ -352,6 +366,7 @@ impl StorageBackend for StoreBackend {
         if let Some(header) = header {
             header.clone_into(&mut self.0.header());
         }
+        self.0.give_way(data.len());
         Ok(())
     }
 
