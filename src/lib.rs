@@ -6,7 +6,7 @@
 //!   linked lists of slots.
 //! * [`http`] is the protocol without sockets, [`store`] keeps votes and servers on disk, [`waiting`] has the requests
 //!   that wait for a vote, and [`watch`] shows questions and changes live. [`clock`], [`json`], [`limits`],
-//!   [`metrics`], [`random`], [`readiness`] and `whole_file` are tools.
+//!   [`metrics`], [`random`], [`readiness`], `slices` and `whole_file` are tools.
 //! * [`net`] is the engine that moves bytes, [`recorder`] the one thread that writes, and [`pages`] has the documents.
 //! * [`public`] and [`control`] are the two services. `cluster` (with the cargo feature `redis`) follows a store that
 //!   nodes share.

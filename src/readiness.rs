@@ -19,7 +19,7 @@ pub enum Trouble {
     StoreGone,
     /// The store takes no changes now, as on a full disk: votes are not taken, status goes on.
     StoreFailing,
-    /// The store has been at one commit, or at being written anew, for too long: votes wait, status goes on.
+    /// The store has been at one piece of work for too long, such as a commit: votes wait, status goes on.
     StoreSlow,
     /// Another process has opened the store since this one was started.
     StoreInUse,

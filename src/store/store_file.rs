@@ -204,11 +204,10 @@ impl StoreFile {
     pub(super) fn check(&self) -> io::Result<()> {
         self.check_length()?;
         // The known header of a new file is shorter.
-        if self.read_header()?.starts_with(&self.header()) {
-            Ok(())
-        } else {
-            Err(self.changed("something else has written to it"))
+        if !self.read_header()?.starts_with(&self.header()) {
+            return Err(self.changed("something else has written to it"));
         }
+        Ok(())
     }
 
     /// Gives the file's length, after a check that nothing else has cut it.

@@ -1,4 +1,4 @@
-//! The invariants at the end of each turn. Only builds that check them have this file.
+//! The invariants of a worker between two turns. Only builds that check them have this file.
 
 use super::Worker;
 use crate::http::session::Service;

@@ -269,8 +269,8 @@ impl Store for EmbeddedStore {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
+        // A write behind the end of a file that was cut would hide that it was.
         self.check_path()?;
-        // A page that is written behind the end would hide that the file was cut.
         self.check_content()?;
         self.transact(events, None, note)?;
         // The file may have gone or changed during the write: no client is told 201 for a vote that a restart forgets.
