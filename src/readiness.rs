@@ -120,9 +120,12 @@ const STOPPING: u8 = 2;
 const STALE: u8 = 4;
 
 impl Readiness {
-    /// Notes that the recorder begins `work` on the store.
+    /// Notes that the recorder begins `work` on the store, or goes on with it.
     pub fn begin(&self, work: Work, now_ms: u64) {
-        *self.0.work.lock() = Some((work, now_ms));
+        let mut current = self.0.work.lock();
+        if current.is_none_or(|(at, _)| at != work) {
+            *current = Some((work, now_ms));
+        }
     }
 
     /// Notes that the work has ended, whatever came of it.
@@ -299,6 +302,8 @@ mod tests {
         let readiness = Readiness::default();
         readiness.begin(Work::Opening, 1_000);
         readiness.look(60_000);
+        // It goes on.
+        readiness.begin(Work::Opening, 60_500);
         assert_eq!((readiness.gravest(), readiness.work(61_000)), (None, Some(("opening the store", 60))));
         readiness.begin(Work::Renewal, 61_000);
         let told = readiness.work_ms(62_500);

@@ -248,7 +248,7 @@ pub fn refusal(why: &str) -> Reason {
         ("VSSTORE", Reason::WrongStore),
         ("VSLATE", Reason::TimeOut),
         ("VSRIGHTS", Reason::Rights),
-        ("VSLOG", Reason::Garbled),
+        ("VSLOST", Reason::Unsettled),
         ("VSKEY", Reason::Garbled),
         ("WRONGTYPE", Reason::Garbled),
     ];

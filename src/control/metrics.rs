@@ -312,7 +312,11 @@ fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readin
     let is_failing = u32::from(readiness.has(Trouble::StoreFailing));
     page.single("vote_status_store_failing", "1 while the store takes no changes.", is_failing);
     let sweep_s = recorder.sweep_us.get() as f64 / MICROSECONDS;
-    page.single("vote_status_sweep_seconds_total", "Time that sweeping took, in table and store, and the upkeep of the store.", sweep_s);
+    page.single(
+        "vote_status_sweep_seconds_total",
+        "Time that sweeping took, in table and store, and the upkeep of the store.",
+        sweep_s,
+    );
     let load_s = recorder.load_ms.get() as f64 / 1_000.0;
     page.single("vote_status_load_seconds", "Time that the load at the start took.", load_s);
     page.single("vote_status_loaded_rows", "Rows that the load at the start has read.", readiness.loaded_rows());

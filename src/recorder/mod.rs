@@ -240,7 +240,7 @@ impl Recorder {
         let mut lines = 0;
         let mut asked = Vec::new();
         let mut next = Some(first);
-        while let Some(Request { command, respond, .. }) = next {
+        while let Some(Request { command, respond }) = next {
             lines += command.lines();
             asked.push((command, respond));
             next = if lines < self.tuning.commit_events_max { self.requests.try_recv().ok() } else { None };
@@ -413,7 +413,8 @@ impl Recorder {
             self.live.counters.swept.add(swept as u64);
             slices.done(swept);
         }
-        self.spent.prune(now.wall);
+        // By the time of the next note, which is older than `now` behind a long commit: a start shows that time again.
+        self.spent.prune(self.lines.now());
         let [bytes, commit] =
             self.store.as_ref().map_or_else(Default::default, |store| [store.size_bytes(), store.commit_number()]);
         self.live.counters.store_bytes.set(bytes);

@@ -68,10 +68,7 @@ impl Recorder {
             return Ok(Some(start));
         }
         let (tries, outcome) = match start {
-            LoadPhase::Opening { tries, .. } => {
-                self.readiness.begin(Work::Opening, start_ms);
-                (tries, self.open_store())
-            }
+            LoadPhase::Opening { tries, .. } => (tries, self.open_store()),
             LoadPhase::Behind { mut store, note, .. } => {
                 if matches!(store.tend(), Err(StoreError::Gone(_))) {
                     // Another store is in its place now, perhaps the right one.
@@ -113,6 +110,7 @@ impl Recorder {
     }
 
     fn open_store(&mut self) -> Result<(Box<dyn Store>, Option<CommitNote>), StoreError> {
+        self.readiness.begin(Work::Opening, self.clock.now().monotonic_ms);
         let mut store = (self.open)()?;
         let note = store.note()?;
         Ok((store, note))
@@ -136,6 +134,7 @@ impl Recorder {
         let behind_us = match started {
             Ok((lines, then)) => {
                 self.readiness.clear(Trouble::ClockBehind);
+                self.readiness.begin(Work::Opening, now_ms);
                 return self.read(store, note, lines, then).map(|()| None);
             }
             Err(Behind(behind_us)) => behind_us,
@@ -147,9 +146,7 @@ impl Recorder {
             behind_us / 1_000_000,
         );
         STORE_TROUBLES.into_iter().for_each(|trouble| self.readiness.clear(trouble));
-        if !self.readiness.has(Trouble::ClockBehind) {
-            self.readiness.begin(Work::ClockWait, now_ms);
-        }
+        self.readiness.begin(Work::ClockWait, now_ms);
         self.readiness.note(Trouble::ClockBehind, &message, now_ms);
         Ok(Some(LoadPhase::Behind { next_ms: now_ms + CLOCK_PAUSE_MS, store, note }))
     }

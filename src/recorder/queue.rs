@@ -16,11 +16,9 @@ pub struct Request {
     pub command: Command,
     /// Called with the answer.
     pub respond: Respond,
-    /// The command's lines, given back when the request leaves the queue.
-    _lines: QueuedLines,
 }
 
-/// The lines of a waiting command. The queue does not count commands, as one may hold a single vote or thousands. A
+/// The lines of a command that has no answer yet. The queue does not count commands, as one may hold a single vote or thousands. A
 /// command waits on after its client has disconnected.
 struct QueuedLines {
     lines: usize,
@@ -64,7 +62,12 @@ impl RecorderHandle {
         if self.waiting.fetch_add(lines, Ordering::Relaxed) + lines > RECORDER_LINES_MAX {
             return Err(Overloaded);
         }
-        self.requests.send(Request { command, respond, _lines: queued }).map_err(|_ended| Overloaded)
+        // A command that lists a server again waits for its answer outside of the queue, and counts until then.
+        let respond = Box::new(move |reply| {
+            respond(reply);
+            drop(queued);
+        });
+        self.requests.send(Request { command, respond }).map_err(|_ended| Overloaded)
     }
 }
 
@@ -72,7 +75,7 @@ impl RecorderHandle {
 mod tests {
     use super::{Overloaded, RecorderHandle};
     use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX};
-    use crate::recorder::command::{Command, Mode, ServerName, Vote};
+    use crate::recorder::command::{Command, Mode, Reply, ServerName, Vote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
@@ -90,6 +93,21 @@ mod tests {
         assert_eq!((submit(), submit()), (Ok(()), Err(Overloaded)));
         drop(requests);
         assert_eq!(submit(), Err(Overloaded));
+    }
+
+    /// Regression: a command that had left the queue did not count. Listings that waited for votes to be taken away could
+    /// be any number.
+    #[test]
+    fn a_command_counts_until_it_is_answered() {
+        let (handle, requests) = RecorderHandle::new();
+        let submit = || handle.submit(Command::Remove(ServerId(1)), Box::new(drop));
+        for _ in 0..65_536 {
+            assert_eq!(submit(), Ok(()));
+        }
+        let taken = requests.recv().expect("it was sent");
+        assert_eq!(submit(), Err(Overloaded));
+        (taken.respond)(Reply::StoreUnavailable);
+        assert_eq!(submit(), Ok(()));
     }
 
     /// Regression: commands were counted, not their lines. Clients that sent batches and disconnected left

@@ -80,6 +80,12 @@ impl Recorder {
     pub(super) fn note_removed(&mut self, changes: &Changes) {
         let until = self.settings.cooldown.expires_at(self.clock.now().wall.plus(VOTE_AHEAD_MAX_S));
         self.removed.extend(changes.removed.iter().map(|server| (*server, until)));
+        // The listing under way may name such a server, whose votes are left as well now.
+        if let Some(relisting) = self.relistings.front_mut()
+            && relisting.servers().iter().any(|server| changes.removed.contains(server))
+        {
+            relisting.votes = None;
+        }
     }
 
     /// Forgets the removed servers that have no vote any more.

@@ -4,6 +4,7 @@ use super::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome,
 use super::tests::{Bench, SERVER, START, voter};
 use crate::clock::HandReaders;
 use crate::vote::id::{ServerId, Token};
+use std::sync::mpsc::channel;
 
 /// The votes of one server, which two commits take away.
 const VOTES: u32 = 9_000;
@@ -48,6 +49,28 @@ fn a_server_is_listed_again_once_its_votes_have_gone_in_parts_and_others_vote_me
     assert!(matches!(voted[..], [VoteOutcome::Recorded(_)]), "{voted:?}");
     assert!(matches!(listed[..], [ServerOutcome::Created(SERVER, _)]), "{listed:?}");
     assert_eq!((bench.rows().len(), bench.recorder.live().table.view().len()), (1, 1));
+}
+
+/// Regression: the votes of a server that was removed between two parts stayed, and counted for its new listing.
+#[test]
+fn a_server_that_is_removed_while_a_listing_of_it_takes_votes_away_starts_without_cooldowns() {
+    let mut bench = with_large_server();
+    let new = |server, token: &str| NewServer { server, token: Token::new(token) };
+    bench.ask(Command::Servers(vec![new(ServerId(29), "other")], Tokens::Keep));
+    bench.ask(Command::Votes(vec![Vote { server: ServerName::Id(ServerId(29)), ..cast(1) }], Mode::Cast));
+    bench.ask(Command::Remove(SERVER));
+    let both = Command::Servers(vec![new(SERVER, "anew"), new(ServerId(29), "other anew")], Tokens::Keep);
+    let (sender, listed) = channel();
+    let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
+    bench.recorder.step(vec![(both, respond)]).expect("it goes on");
+    assert!(listed.try_recv().is_err() && !bench.recorder.relistings.is_empty(), "it was listed in one part");
+    assert_eq!(bench.ask(Command::Remove(ServerId(29))), Reply::Removed(Some(ServerId(29))));
+    while !bench.recorder.relistings.is_empty() {
+        bench.step();
+    }
+    let Ok(Reply::Servers(outcomes)) = listed.try_recv() else { panic!("it was not listed") };
+    assert!(matches!(outcomes[..], [ServerOutcome::Created(..), ServerOutcome::Created(..)]), "{outcomes:?}");
+    assert_eq!((bench.rows().len(), bench.recorder.live().table.view().len()), (0, 0));
 }
 
 #[test]

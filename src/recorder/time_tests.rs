@@ -334,6 +334,20 @@ fn a_vote_that_brings_its_instant_gets_none_that_was_removed() {
     assert_eq!(second.voted_at, first.voted_at.plus(1));
 }
 
+/// Regression: behind a long commit the instants were forgotten by a later time than the one that was noted. A start showed
+/// that time again, and gave a spent instant away.
+#[test]
+fn a_note_has_the_instants_that_its_time_may_give_again() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    assert!(matches!(bench.cast(1), VoteOutcome::Recorded(_)));
+    assert_eq!(bench.ask(Command::Cancel(SERVER, voter(1))), Reply::Cancelled(Some(true)));
+    bench.readers.pass_ms(1_000);
+    bench.recorder.sweep(bench.clock.now(), 0);
+    bench.recorder.note_time();
+    let note = bench.disk.0.lock().note.expect("it was noted");
+    assert_eq!((note.time.shown_ms / 1_000, note.spent_until), (u64::from(START), UnixSeconds(START + 1)));
+}
+
 /// A start knows the latest spent instant, but not its pair.
 #[test]
 fn a_start_gives_no_instant_that_an_earlier_process_has_spent() {

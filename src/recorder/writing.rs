@@ -29,13 +29,12 @@ impl Recorder {
 
     /// Writes `events` and the note, with these lines of time, in one commit. A store that is void is written anew first.
     pub(super) fn write(&mut self, events: &[Event], time: TimeNote) -> Result<(), Reply> {
-        let start = self.clock.now();
         if self.is_store_void() {
             let (cooldown, certain) = (self.settings.cooldown, self.lines.certain());
             let vote = |entry: Cooling| (entry.expires_at > certain).then(|| StoredVote::of(entry, cooldown));
             self.renew(self.lines.note(), &vote)?;
         }
-        let note = self.note(time);
+        let (start, note) = (self.clock.now(), self.note(time));
         let Some(store) = &mut self.store else { return Err(Reply::StoreUnavailable) };
         self.readiness.begin(Work::Commit, start.monotonic_ms);
         let committed = store.commit(events, &note);

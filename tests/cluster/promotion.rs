@@ -3,6 +3,8 @@
 use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
+use crate::cluster::util::proxy::Proxy;
+use crate::cluster::util::resp::Redis;
 use crate::util::ledger::address;
 use crate::util::wait_until;
 use rustix::process::Signal;
@@ -60,4 +62,35 @@ fn a_first_replica_is_no_other_history() {
     assert!(node.rebuilds_after_start().abs() < f64::EPSILON, "{}", node.server().stderr());
     assert_eq!(node.server().stderr().lines().count(), said, "nobody is alarmed:\n{}", node.server().stderr());
     settle(&mut redis, &[&node], "with a replica");
+}
+
+/// The id of the connection whose last command was a read-only function: the feed of the only node.
+fn feed(redis: &mut Redis) -> Option<String> {
+    let list = redis.ask(&["CLIENT", "LIST", "TYPE", "normal"]);
+    let feed = list.text().lines().find(|line| line.split(' ').any(|field| field == "cmd=fcall_ro"))?;
+    feed.split(' ').find_map(|field| field.strip_prefix("id=")).map(str::to_owned)
+}
+
+/// Regression: the feed had found the new primary, and votes still went to the former one, which still answered.
+#[test]
+fn votes_follow_the_feed_to_another_machine() {
+    let Some(former) = Engine::try_store(&[]) else { return };
+    let latter = Engine::replica_of(former.addr(), &[]);
+    let name = Proxy::to(former.addr());
+    let node = Node::start(&crate::cluster::util::engine::url(name.addr()), &[]);
+    node.add_servers(1);
+    assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 201);
+    latter.wait_until_as_far_as(former.addr());
+    let (mut before, mut after) = (former.connect(), latter.connect());
+    after.ask(&["REPLICAOF", "NO", "ONE"]);
+    name.aim(latter.addr());
+    wait_until("the feed is ended", || {
+        feed(&mut before).is_some_and(|id| before.ask(&["CLIENT", "KILL", "ID", &id]).number() == 1)
+    });
+    wait_until("the feed reads the new primary", || feed(&mut after).is_some());
+    node.wait_until_following();
+    let old = before.ask(&["XLEN", "vs:{0}:log"]).number();
+    wait_until("a vote is taken", || node.control().cast(1, [192, 0, 2, 2]).status == 201);
+    let (there, here) = (after.ask(&["XLEN", "vs:{0}:log"]).number(), before.ask(&["XLEN", "vs:{0}:log"]).number());
+    assert!(there == old + 1 && here == old, "{here} entries and {there}:\n{}", node.server().stderr());
 }

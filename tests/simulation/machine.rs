@@ -204,6 +204,11 @@ impl Machine {
 
     /// One step of the recorder with these requests. Compares the answers, and starts a process that died in the step again.
     pub(crate) fn step(&mut self, requests: &[Request]) -> Outcome {
+        self.steps(requests, &[])
+    }
+
+    /// The same, and another step with the `later` requests, and as many as it takes to answer all.
+    pub(crate) fn steps(&mut self, requests: &[Request], mut later: &[Request]) -> Outcome {
         self.look_at_disk();
         let Some(mut process) = self.process.take() else {
             return Ok(());
@@ -224,7 +229,9 @@ impl Machine {
         // A listing may wait for the removal of an earlier one.
         for _ in 0..LATER_STEPS_MAX {
             match self.process.take() {
-                Some(process) if process.pending().next().is_some() => self.step_ready(process, &[])?,
+                Some(process) if process.was_ready && (process.pending().next().is_some() || !later.is_empty()) => {
+                    self.step_ready(process, std::mem::take(&mut later))?;
+                }
                 process => {
                     self.process = process;
                     return Ok(());
@@ -290,7 +297,7 @@ impl Machine {
             self.last = Some((took.1, shown_ms));
             self.certain_ms.clear();
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
-            self.model.is_behind(options, accepts, took).map_err(|what| format!("{what}: {why}"))?;
+            self.model.is_behind(options, accepts, took, !self.is_mended).map_err(|what| format!("{what}: {why}"))?;
         } else if self.counts().writes > before.writes {
             // Changes of a start that failed may be stored all the same.
             self.model.tried_to_start(options, accepts, took);

@@ -15,6 +15,8 @@ pub(crate) const ADDRESSES: usize = 12;
 pub(crate) enum Operation {
     /// Requests that the recorder meets in one step.
     Ask(Vec<Ask>),
+    /// Requests of one step, and those of the next one: a listing may still take votes away in parts then.
+    AskTwice(Vec<Ask>, Vec<Ask>),
     /// A vote and its cancellation, again and again.
     Flip {
         server: usize,

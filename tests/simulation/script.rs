@@ -207,6 +207,11 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
             let requests: Vec<Request> = asks.iter().map(|ask| request(machine, ask)).collect();
             ask_all(machine, &requests)
         }
+        Operation::AskTwice(asks, later) => {
+            let [requests, later] =
+                [asks, later].map(|asks| asks.iter().map(|ask| request(machine, ask)).collect::<Vec<_>>());
+            if machine.is_ready() { machine.steps(&requests, &later) } else { Ok(()) }
+        }
         Operation::Flip { server, address, rounds } => flip(machine, *server, *address, *rounds),
         Operation::Pass { ms } => machine.pass(*ms),
         Operation::Pause { ms } => pause(machine, *ms),

@@ -29,7 +29,7 @@ pub struct Bounds {
     pub pause_max_ms: u64,
     /// The time in which a resumed process reads all that was sent during its pause. Until then it refuses changes.
     pub waking_ms: u64,
-    /// About the number of facts to give back in one go: a call takes 128 pairs of words. The node reads the log between.
+    /// About the number of facts to give back in one go. The node reads the log between.
     pub facts_max: usize,
     /// The most entries in one answer: with this many in each round trip a node on another continent still follows tens of
     /// thousands a second. A store that limits a client's output buffer closes the connection of a node that asks for more. So

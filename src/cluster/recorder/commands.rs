@@ -92,7 +92,7 @@ impl Commands {
         now: UnixSeconds,
         now_us: u64,
     ) -> Result<Vec<(u64, WantedChange)>, DecidedCommand> {
-        let Request { command, respond, .. } = request;
+        let Request { command, respond } = request;
         let votes = if let Command::Votes(votes, _) = &command { votes.len() as u64 } else { 0 };
         let is_in_order = depends_on_order(&command);
         let planned = plan(command, cooldowns, now);

@@ -249,7 +249,7 @@ impl NodeRecorder {
 
     fn take(&mut self, message: NodeMessage) {
         match message {
-            NodeMessage::Request(Request { command: Command::Digest, respond, .. }) => {
+            NodeMessage::Request(Request { command: Command::Digest, respond }) => {
                 self.digests.push((respond, self.now_ms() + DIGEST_WAIT_MS));
             }
             NodeMessage::Request(request) => self.queue.push_back(request),
@@ -318,6 +318,9 @@ impl NodeRecorder {
         };
         self.is_eaten |= is_same && evicted > dropped_before;
         if !is_same {
+            // Votes go to the machine that has the log, though the former one may still answer.
+            self.lines[NodeLine::Votes as usize].close();
+            self.machine.lost(NodeLine::Votes, now_ms);
             // Nobody can tell what the former process evicted in its last moments.
             self.machine.doubt(RebuildCause::History, now_ms);
         }

@@ -140,7 +140,7 @@ pub enum Done {
     Unchanged(UnixSeconds),
     /// This address is in cooldown since then.
     InCooldown(VoterAddress, UnixSeconds),
-    /// That very vote was taken away before.
+    /// A vote of this address was taken away, at that instant or later.
     WasCancelled,
     /// The cooldown of the vote is over already.
     Over,
@@ -197,8 +197,6 @@ pub struct StoreRefusal {
 pub enum RefusalKind {
     /// The store is another one, or empty.
     OtherStore,
-    /// The call came too late.
-    Late,
     /// The store does not hold the last entry that the caller knows.
     Lost,
     /// A key of the server is of a strange type.
@@ -265,7 +263,6 @@ impl RefusalKind {
     fn of(code: &str) -> Self {
         match code {
             "VSSTORE" => Self::OtherStore,
-            "VSLATE" => Self::Late,
             "VSLOST" => Self::Lost,
             "VSKEY" => Self::Key,
             "VSHALF" => Self::InDoubt,

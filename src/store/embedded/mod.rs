@@ -269,7 +269,7 @@ impl Store for EmbeddedStore {
         if self.is_void() {
             return Err(self.void("a sync has failed"));
         }
-        // A write behind the end of a file that was cut would hide that it was.
+        // The path, then the content: a write behind the end of a file that was cut would hide the cut.
         self.check_path()?;
         self.check_content()?;
         self.transact(events, None, note)?;
@@ -296,7 +296,7 @@ impl Store for EmbeddedStore {
         }
         if self.is_void() {
             // All of it is in memory now, and the file is not read any more.
-            self.database = None;
+            self.drop_database();
         }
         if is_whole { Ok(()) } else { Err(self.damaged("a row has no meaning")) }
     }
@@ -322,7 +322,11 @@ impl Store for EmbeddedStore {
             // See `read`.
             self.close();
         }
-        if is_due? { self.transact(&[], Some((first, rows_max)), note) } else { Ok(0) }
+        if !is_due? {
+            return Ok(0);
+        }
+        self.check_content()?;
+        self.transact(&[], Some((first, rows_max)), note)
     }
 
     fn is_void(&self) -> bool {

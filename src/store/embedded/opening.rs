@@ -224,12 +224,16 @@ impl EmbeddedStore {
         if let Some(file) = &self.file {
             file.end();
         }
-        // The library may panic where something else has written to the file.
-        let database = self.database.take();
-        let _closed = catch_unwind(AssertUnwindSafe(|| drop(database)));
+        self.drop_database();
         if let Some(file) = self.file.take() {
             self.used_bytes = file.used();
         }
+    }
+
+    /// Closes the library. It may panic where something else has written to the file, or where a sync has failed.
+    pub(super) fn drop_database(&mut self) {
+        let database = self.database.take();
+        let _closed = catch_unwind(AssertUnwindSafe(|| drop(database)));
     }
 
     /// Runs `work` on the file. The library may panic on a damaged file; here a panic is an error like any other. A

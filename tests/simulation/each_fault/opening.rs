@@ -474,3 +474,23 @@ fn the_file_stays_locked_while_the_store_fails() {
         assert!(matches!(second, Err(StoreError::InUse(_))), "{second:?}");
     }
 }
+
+/// Regression: the library panicked where it was closed, and nothing caught it.
+#[test]
+fn a_void_file_whose_pages_are_lost_while_a_start_waits_is_closed_without_a_panic() {
+    for numbers in 1..40 {
+        let disk = disk_with(&[]);
+        let mut store = open(&disk).expect("it is made");
+        for number in 0..numbers {
+            store.commit(&[Event::Vote(vote(number, number))], &note()).expect("it is taken");
+        }
+        disk.locked().faults.syncs_fail = 1;
+        assert!(store.commit(&[Event::Vote(vote(numbers, numbers))], &note()).is_err());
+        disk.locked().die();
+        drop(store);
+        disk.locked().kill();
+        let mut store = open(&disk).expect("it is opened");
+        disk.locked().evict();
+        let _read = store.replay(UnixSeconds(0), &mut |_| {});
+    }
+}

@@ -109,15 +109,19 @@ impl Model {
         self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
-    /// The start waits, as its clock is behind.
-    pub(crate) fn is_behind(&mut self, options: Settings, accepts: Accepts, took: (Reading, Reading)) -> Outcome {
-        let kept = self.those(options, accepts, took, "clock_behind", |way| matches!(way, Started::ClockBehind))?;
-        self.disk = kept;
-        Ok(())
+    /// The start waits, as its clock is behind. Where the store `is_void`, a power cut may leave an older state than this
+    /// start has seen.
+    pub(crate) fn is_behind(
+        &mut self,
+        options: Settings,
+        accepts: Accepts,
+        took: (Reading, Reading),
+        is_void: bool,
+    ) -> Outcome {
+        self.narrow(options, accepts, took, is_void, "clock_behind", |way| matches!(way, Started::ClockBehind))
     }
 
-    /// The start is refused, as its options are wrong. Where the store `is_void`, a power cut may leave an older state than
-    /// this start has seen.
+    /// The start is refused, as its options are wrong. Of a store that `is_void`, see [`Model::is_behind`].
     pub(crate) fn is_wrong(
         &mut self,
         options: Settings,
@@ -125,22 +129,19 @@ impl Model {
         took: (Reading, Reading),
         is_void: bool,
     ) -> Outcome {
-        let kept = self.those(options, accepts, took, "wrong option", |way| matches!(way, Started::WrongOption))?;
-        if !is_void {
-            self.disk = kept;
-        }
-        Ok(())
+        self.narrow(options, accepts, took, is_void, "wrong option", |way| matches!(way, Started::WrongOption))
     }
 
-    /// The stored states from which a start may go on so.
-    fn those(
-        &self,
+    /// Requires a stored state from which a start may go on so, and keeps such states only.
+    fn narrow(
+        &mut self,
         options: Settings,
         accepts: Accepts,
         took: (Reading, Reading),
+        is_void: bool,
         what: &str,
         is_so: impl Fn(&Started) -> bool,
-    ) -> Result<Vec<Stored>, String> {
+    ) -> Outcome {
         let may_be = |stored: &Stored| {
             [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
         };
@@ -149,7 +150,10 @@ impl Model {
             let why = self.why(options, accepts, took);
             return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
         }
-        Ok(kept)
+        if !is_void {
+            self.disk = kept;
+        }
+        Ok(())
     }
 
     /// A start died, or the store failed in it: the store may have the state that the start would have made.

@@ -59,12 +59,13 @@ type Scene = fn(&mut Random, Leaning) -> Vec<Operation>;
 
 fn scene(random: &mut Random, leaning: Leaning) -> Vec<Operation> {
     let Leaning { clocks, disk, ends } = leaning;
-    let weights: [(usize, Scene); 18] = [
+    let weights: [(usize, Scene); 19] = [
         (18, |random, _| vec![asks(random)]),
         (3, |random, _| vec![flip(random)]),
         (7, |random, _| vec![Operation::Pass { ms: *random.pick(PASSES_MS) }]),
         (5, |random, _| near_the_end(random)),
         (4, |random, _| batch_of_one_pair(random)),
+        (1, |random, _| listed_again_in_parts(random)),
         (3 * clocks, |random, _| vec![Operation::Step { ms: step_ms(random) }]),
         (3 * clocks, |random, _| step_and_back(random)),
         (2 * clocks, |random, _| steps_that_add_up(random)),
@@ -147,6 +148,25 @@ fn near_the_end(random: &mut Random) -> Vec<Operation> {
         }
     }
     scene
+}
+
+/// A server is listed again, and requests for another server of that listing come while votes of the first are taken away.
+fn listed_again_in_parts(random: &mut Random) -> Vec<Operation> {
+    let (server, address) = pair(random);
+    let other = (server + 1) % SERVERS;
+    let votes = (0..3).map(|nth| cast(server, (address + nth) % ADDRESSES)).chain([cast(other, address)]).collect();
+    let list = Ask::List { servers: vec![(server, Named::New), (other, Named::New)], keeps: random.below(2) == 0 };
+    let meanwhile = match random.below(4) {
+        0 => vec![cast(other, address), Ask::Remove { server: other }],
+        1 => vec![Ask::Remove { server: other }],
+        2 => vec![Ask::Remove { server: other }, Ask::List { servers: vec![(other, Named::New)], keeps: false }],
+        _ => vec![ask(random)],
+    };
+    vec![
+        Operation::Ask(votes),
+        Operation::Ask(vec![Ask::Remove { server }]),
+        Operation::AskTwice(vec![list], meanwhile),
+    ]
 }
 
 /// Several requests for one pair in one step: a vote, its cancellation, a vote.
