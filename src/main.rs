@@ -1,6 +1,7 @@
 //! Arguments in, exit status out. The one place that prints an error.
 #![forbid(unsafe_code)]
 
+use std::io::{Write, stderr};
 use std::process::ExitCode;
 use std::sync::mpsc::sync_channel;
 use std::thread::Builder;
@@ -28,10 +29,13 @@ fn tell(line: &str) {
     let words = line.to_owned();
     let work = move || {
         let _told = told;
-        eprintln!("{words}");
+        // If standard error is closed, the status alone tells of the failure.
+        let _closed = writeln!(stderr(), "{words}");
     };
     match Builder::new().name("last-words".into()).spawn(work) {
         Ok(_running) => drop(until_told.recv_timeout(TELL_TIMEOUT)),
-        Err(_no_thread) => eprintln!("{line}"),
+        Err(_no_thread) => {
+            let _closed = writeln!(stderr(), "{line}");
+        }
     }
 }

@@ -10,9 +10,9 @@ use crate::util::{DEADLINE, wait_until};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use std::fs;
+use std::fs::{self, File};
 use std::hint::spin_loop;
-use std::io::{PipeWriter, Write};
+use std::io::{PipeWriter, Write, pipe};
 use std::net::TcpListener;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -328,6 +328,58 @@ fn the_demo_shows_itself() {
     assert_eq!(status["next_vote_at"], answers[2]["next_vote_at"]);
     let left: Vec<_> = fs::read_dir(folder.path()).expect("it is there").collect();
     assert!(left.is_empty(), "the demo writes files: {left:?}");
+}
+
+/// Regression: a demonstration beside a real service printed the key of that service.
+#[test]
+fn a_demonstration_tells_no_key_of_the_operator() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data = folder.path().join("vote-status-data");
+    fs::create_dir(&data).expect("a folder");
+    let of_service = data.join("control.key");
+    fs::write(&of_service, "the-key-of-the-real-service").expect("a file");
+    let named = folder.path().join("named.key");
+    fs::write(&named, "the-key-that-an-option-names").expect("a file");
+    let start = |mut command: Command| {
+        command.current_dir(folder.path());
+        let server = Server::spawn(command);
+        server.wait_for_lines("The operator's page is ", 1);
+        let said = server.stderr();
+        for key in ["the-key-of-the-real-service", "the-key-that-an-option-names", Server::KEY] {
+            assert!(!said.contains(key), "{key} is told:\n{said}");
+        }
+        (server, said)
+    };
+    let (server, said) = start(Server::serve(&["--demo"]));
+    assert!(said.contains(r#""Authorization: Bearer $VOTE_STATUS_CONTROL_KEY""#), "{said}");
+    assert_eq!(Control::new(server.control(), Server::KEY).get("/v1/servers").status, 200);
+    let (server, said) = start(without_key(&["--demo", "--control-key-file", text(&named)]));
+    assert!(said.contains(&format!("Bearer $(cat '{}')", text(&named))), "{said}");
+    assert_eq!(Control::new(server.control(), "the-key-that-an-option-names").get("/v1/servers").status, 200);
+    let (server, _said) = start(without_key(&["--demo"]));
+    assert_eq!(Control::new(server.control(), "the-key-of-the-real-service").get("/v1/servers").status, 401);
+}
+
+/// Regression: where the reader of standard error or standard output had gone, a command ended with a panic's status.
+#[test]
+fn a_closed_output_is_no_panic() {
+    let ended = |prepare: &dyn Fn(&mut Command)| {
+        let mut command = Server::command();
+        prepare(&mut command);
+        command.stdin(Stdio::null()).status().expect("it runs").code()
+    };
+    let full = || File::options().write(true).open("/dev/full").expect("it is there");
+    let help = |command: &mut Command| {
+        command.arg("--help").stdout(full()).stderr(Stdio::null());
+    };
+    assert_eq!(ended(&help), Some(2));
+    let warned = |command: &mut Command| {
+        let (reader, writer) = pipe().expect("a pipe");
+        drop(reader);
+        command.args(["health", "--control-url", "http://127.0.0.1:1"]).env("VOTE_STATUS_LISTN", "1");
+        command.stdout(Stdio::null()).stderr(writer);
+    };
+    assert_eq!(ended(&warned), Some(2));
 }
 
 #[test]

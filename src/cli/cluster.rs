@@ -2,7 +2,7 @@
 
 use clap::ArgMatches;
 
-use super::{CliError, Exit, cluster_check, key, one, say, store};
+use super::{CliError, Exit, cluster_check, key, note, one, say, store};
 use crate::cluster::{admin, preflight};
 use crate::vote::ipv6::Ipv6Prefix;
 use crate::vote::time::Cooldown;
@@ -31,7 +31,7 @@ fn init(options: &ArgMatches) -> Result<Exit, CliError> {
         )));
     }
     for advice in lacks.advised {
-        eprintln!("warning: {advice}");
+        note(format_args!("warning: {advice}"));
     }
     let id = String::from_utf8(key::generate()?).map_err(CliError::new)?;
     let prefix = one::<Ipv6Prefix>(options, "ipv6-prefix")?;

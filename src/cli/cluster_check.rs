@@ -11,7 +11,7 @@ use serde_json::json;
 use super::client::ControlClient;
 use super::export_reader::{self, Held};
 use super::node_client;
-use super::{CliError, Exit, say, store};
+use super::{CliError, Exit, note, say, store};
 use crate::cluster::digest::{Digest, NodeDigest};
 use crate::cluster::mirror::Mirror;
 use crate::vote::address::VoterAddress;
@@ -38,7 +38,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let client = ControlClient::new(options)?;
     let mut mirror = Mirror::read(&address).map_err(CliError::new)?;
     for what in mirror.unreadable() {
-        eprintln!("warning: {what}");
+        note(format_args!("warning: {what}"));
     }
     let is_json = options.get_flag("json");
     let mut last = None;

@@ -19,21 +19,23 @@ pub(super) fn seed() -> Vec<Command> {
     vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
 }
 
-/// Prints commands to try on standard error.
-pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &[u8]) {
+/// Prints commands to try on standard error. `key` is the control key, or what a shell puts in its place.
+pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &str) {
     let find = |wanted| announced.iter().find(|(_, role)| *role == wanted).map(|(address, _)| reachable(address));
     let (Some(public), Some(control)) = (find(Role::Public), find(Role::Control)) else { return };
-    let key = String::from_utf8_lossy(key);
-    eprintln!("A demonstration: nothing is kept. Server 28 has the token demo. Try:");
-    eprintln!("  curl -s {public}/api/vote/28/status/203.0.113.7");
-    eprintln!("  curl -s {public}/api/servers/demo/vote-status/{DEMO_COOLING}");
-    eprintln!(
-        r#"  curl -s -H 'Authorization: Bearer {key}' -d '{{"server_id":28,"ip":"203.0.113.7"}}' {control}/v1/votes"#
-    );
+    let vote = r#"{"server_id":28,"ip":"203.0.113.7"}"#;
+    let mut lines = vec![
+        "A demonstration: nothing is kept. Server 28 has the token demo. Try:".to_owned(),
+        format!("  curl -s {public}/api/vote/28/status/203.0.113.7"),
+        format!("  curl -s {public}/api/servers/demo/vote-status/{DEMO_COOLING}"),
+        format!(r#"  curl -s -H "Authorization: Bearer {key}" -d '{vote}' {control}/v1/votes"#),
+    ];
     // A browser opens no Unix socket.
     if control.starts_with("http") {
-        eprintln!("The operator's page is {control}/ and asks for the control key, which is {key}");
+        let key = if key.starts_with('$') { String::new() } else { format!(", which is {key}") };
+        lines.push(format!("The operator's page is {control}/ and asks for the control key{key}"));
     }
+    lines.iter().for_each(super::note);
 }
 
 /// An address as curl on this machine takes it.

@@ -98,7 +98,7 @@ fn into_file(client: ControlClient, path: &Path, target: &Path) -> Result<(), Cl
         Ok(None) | Err(_) => {
             if stderr().is_terminal() {
                 // The progress and "^C" are on this line.
-                eprintln!();
+                note("");
             }
             Err(CliError::new(format_args!("interrupted: nothing is exported to {}", path.display())))
         }

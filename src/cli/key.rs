@@ -110,15 +110,24 @@ impl ServiceKey {
         Ok(())
     }
 
-    /// Makes up a key if none can be read.
+    /// Takes the key that the operator has named, or makes one up for a demonstration. Gives the words of a shell that stand
+    /// for the key in a command. A key of the operator's is never told, and a key in the data directory is not the
+    /// demonstration's.
     ///
     /// # Errors
-    /// Where the system gives no random bits.
-    pub(super) fn look_or_generate(&self) -> Result<(), CliError> {
-        if self.look().is_err() || self.key.get().is_none() {
-            self.key.set(generate()?);
+    /// Where the named file cannot be read, or the system gives no random bits.
+    pub(super) fn of_demonstration(&self) -> Result<String, CliError> {
+        if self.key.get().is_some() {
+            return Ok(format!("${VARIABLE}"));
         }
-        Ok(())
+        if self.is_named {
+            self.look()?;
+            return Ok(format!("$(cat '{}')", self.path.display()));
+        }
+        let key = generate()?;
+        let words = String::from_utf8_lossy(&key).into_owned();
+        self.key.set(key);
+        Ok(words)
     }
 
     /// Reads the key, or makes one in the data directory, before there is a listener. If neither works,

@@ -32,7 +32,7 @@ const SIGNALS: &[(&str, &str, &str)] = &[
     ),
     ("serve", "SIGHUP", "With --store: try the store's password and certificate files, and log the result."),
     ("export", "SIGTERM, SIGINT, SIGHUP", "End with status 2 and leave FILE as it was."),
-    ("watch", "SIGINT", "Print the summary and end."),
+    ("watch", "SIGINT, SIGTERM", "Print the summary and end."),
 ];
 
 /// The text in an `after_help` with which the section of the exit status begins.

@@ -89,14 +89,13 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> Result<Exit, CliErr
     let matches = match command().try_get_matches_from(&arguments) {
         Ok(matches) => matches,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            print!("{error}");
-            return Ok(Exit::Success);
+            return print(error.to_string().as_bytes());
         }
         Err(error) => return Err(usage_error(&error, &arguments)),
     };
     if matches.subcommand_name() != Some("serve") {
         for name in hint::unknown_variables() {
-            eprintln!("vote-status: the environment variable {name} means nothing here");
+            note(format_args!("vote-status: the environment variable {name} means nothing here"));
         }
     }
     done(&matches).map_err(|CliError(text)| CliError(hint::in_variables(&text, &arguments)))
@@ -142,9 +141,9 @@ fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
     print(format!("{}\n", escaped(&line.to_string())).as_bytes())
 }
 
-/// Writes one line beside the result, on standard error: as [`say`].
+/// Writes one line beside the result, on standard error: as [`say`]. A closed standard error ends no command.
 fn note(line: impl fmt::Display) {
-    eprintln!("{}", escaped(&line.to_string()));
+    let _closed = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
 
 /// Writes the result: as JSON if the options ask for that, and else in words.

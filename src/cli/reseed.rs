@@ -6,7 +6,7 @@ use super::client::ControlClient;
 use super::export_reader::{self, Held};
 use super::node_client;
 use super::progress::Progress;
-use super::{CliError, Exit, say, store};
+use super::{CliError, Exit, note, say, store};
 use crate::cluster::admin::{Filled, Filling};
 
 /// Fills the store; nodes follow it again once all of it is there.
@@ -37,10 +37,10 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     drop(progress);
     let store = standing.store_id;
     for server in &differing {
-        eprintln!(
+        note(format_args!(
             "vote-status: server {server} keeps the token that an earlier run gave it; {} has another one: `vote-status server add {server} --token TOKEN` sets it",
             client.url()
-        );
+        ));
     }
     say(format_args!(
         "store {store} filled: {taken} servers and votes taken, {refused} over meanwhile or there already"

@@ -15,7 +15,6 @@ use super::data_dir::quietly;
 use super::logger::Logger;
 use super::serve_options::{self, Keeping, ServeOptions};
 use super::{CliError, Exit, check_config, data_dir, demo, exposure, hint, one};
-use crate::control::ControlKey;
 use crate::json::escaped;
 use crate::net::listen::Role;
 use crate::net::listen::address::ListenAddress;
@@ -49,16 +48,14 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
     if let Some(mistake) = &options.mistake {
         log::warn!("an option does nothing: {mistake}");
     }
-    if options.is_demo {
-        key.look_or_generate()?;
-    }
+    let demo_key = if options.is_demo { Some(key.of_demonstration()?) } else { None };
     if !key.is_in_data_dir() {
         key.seek(options.config.readiness.clone());
     } else if !options.requires_store || options.data_dir.join(STORE_FILE).exists() {
         // Clients may read the key as soon as a listener answers.
         key.seek_early();
     }
-    let announcer = start_announcer(options.is_demo.then(|| key.key().clone()))?;
+    let announcer = start_announcer(demo_key)?;
     let store = store(&options);
     let events = catch_signals(reloader(&options))?;
     let announce = |address: &ListenAddress, role: Role| {
@@ -159,7 +156,7 @@ fn catch_signals(reload: Option<Box<dyn Fn() + Send>>) -> Result<Events, CliErro
 
 /// Starts the thread that prints the addresses of the listeners, and for a demonstration the commands to try. Only this
 /// thread waits for the reader of standard output, which may have stopped: signals are handled meanwhile.
-fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress, Role)>, CliError> {
+fn start_announcer(demo_key: Option<String>) -> Result<Sender<(ListenAddress, Role)>, CliError> {
     let (announcer, addresses) = channel();
     let work = move || {
         let mut announced = Vec::new();
@@ -174,7 +171,7 @@ fn start_announcer(demo_key: Option<ControlKey>) -> Result<Sender<(ListenAddress
             let _closed = writeln!(out, "{}", escaped(&line)).and_then(|()| out.flush());
             announced.push((address, role));
             if let Some(key) = demo_key.as_ref().filter(|_| role == Role::Control) {
-                demo::say_what_to_try(&announced, key.get().unwrap_or_default());
+                demo::say_what_to_try(&announced, key);
             }
         }
     };

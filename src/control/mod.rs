@@ -51,7 +51,7 @@ use request::{CommandRequest, KeyedRequest, Query};
 use watch::{WatchDesk, WatchStream};
 
 /// The control key, once it is known: it may be in a file that cannot be read yet.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Default)]
 pub struct ControlKey(Arc<OnceLock<Vec<u8>>>);
 
 impl ControlKey {

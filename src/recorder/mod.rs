@@ -285,14 +285,9 @@ impl Recorder {
 
     /// Commits checked changes, shows them, and answers; gives whether they are durable.
     fn round(&mut self, mut changes: Changes, replies: Vec<(Respond, Reply)>) -> bool {
-        // Before the commit, whose note has the latest spent instant.
-        let spent_before = (!changes.spent.is_empty()).then(|| self.spent.clone());
-        changes.spent.drain().for_each(|vote| self.spent.note(vote));
-        let outcome = self.commit(std::mem::take(&mut changes.events));
+        let (events, spent) = (std::mem::take(&mut changes.events), std::mem::take(&mut changes.spent));
+        let outcome = self.commit(&events, spent);
         let is_durable = outcome.is_ok();
-        if let (Err(Reply::StoreUnavailable), Some(before)) = (&outcome, spent_before) {
-            self.spent = before;
-        }
         if is_durable {
             self.apply(changes);
         }

@@ -1,6 +1,8 @@
 //! How the recorder writes to its store: it commits, writes the whole store anew from memory, and drops ended rows.
 //! [`crate::readiness`] shows each of these as work.
 
+use std::collections::HashSet;
+
 use super::Recorder;
 use super::command::Reply;
 use super::health::StoreHealth;
@@ -16,24 +18,39 @@ use crate::vote::time::UnixSeconds;
 const DROP_ROWS_MIN: usize = 64;
 
 impl Recorder {
-    /// Commits `events`, all or nothing. The error is the reply to every command of the commit.
-    pub(super) fn commit(&mut self, events: Vec<Event>) -> Result<(), Reply> {
+    /// Commits `events`, all or nothing, with the instants that they spend. The error is the reply to every command of
+    /// the commit.
+    pub(super) fn commit(&mut self, events: &[Event], spent: HashSet<StoredVote>) -> Result<(), Reply> {
         if events.is_empty() {
             return Ok(());
         }
         if !self.may_write(true) {
             return Err(Reply::StoreUnavailable);
         }
-        self.write(&events, self.lines.note())
+        // First, as the commit may be refused behind that, and its instants would be in the note.
+        self.renew_if_void()?;
+        let before = (!spent.is_empty()).then(|| self.spent.clone());
+        spent.into_iter().for_each(|vote| self.spent.note(vote));
+        let outcome = self.write(events, self.lines.note());
+        if let (Err(Reply::StoreUnavailable), Some(before)) = (&outcome, before) {
+            self.spent = before;
+        }
+        outcome
+    }
+
+    /// Writes a store that is void anew.
+    fn renew_if_void(&mut self) -> Result<(), Reply> {
+        if !self.is_store_void() {
+            return Ok(());
+        }
+        let (cooldown, certain) = (self.settings.cooldown, self.lines.certain());
+        let vote = |entry: Cooling| (entry.expires_at > certain).then(|| StoredVote::of(entry, cooldown));
+        self.renew(self.lines.note(), &vote)
     }
 
     /// Writes `events` and the note, with these lines of time, in one commit. A store that is void is written anew first.
     pub(super) fn write(&mut self, events: &[Event], time: TimeNote) -> Result<(), Reply> {
-        if self.is_store_void() {
-            let (cooldown, certain) = (self.settings.cooldown, self.lines.certain());
-            let vote = |entry: Cooling| (entry.expires_at > certain).then(|| StoredVote::of(entry, cooldown));
-            self.renew(self.lines.note(), &vote)?;
-        }
+        self.renew_if_void()?;
         let (start, note) = (self.clock.now(), self.note(time));
         let Some(store) = &mut self.store else { return Err(Reply::StoreUnavailable) };
         self.readiness.begin(Work::Commit, start.monotonic_ms);

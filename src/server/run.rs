@@ -3,13 +3,13 @@
 use super::backend::StoreChoice;
 use super::sockets::Sockets;
 use super::start::LoadProgress;
-use super::state::{MANAGER_MS, Run};
+use super::state::Run;
 use super::threads::{Events, ServerEvent, ThreadKind};
 use super::{Config, Ended, Role, ServerError, banner};
 use crate::net::listen::address::ListenAddress;
 
-/// Runs the service until it is told to stop. Calls `announce` for each listener, once it answers from a loaded
-/// state.
+/// Runs the service until it is told to stop. Calls `announce` once for each listener: when the state is
+/// loaded, or as soon as an obstacle to the load comes up.
 ///
 /// # Errors
 /// The reason why it could not start or go on.
@@ -42,7 +42,7 @@ impl Run {
         loop {
             self.config.readiness.look(self.clock.now().monotonic_ms);
             self.tell_manager();
-            match self.next_event(self.at_ms(MANAGER_MS))? {
+            match self.next_event(self.at_ms(self.watchdog.pause_ms()))? {
                 Some(ServerEvent::Stop) => return self.stop(),
                 Some(ServerEvent::Ended(kind)) => return Err(ServerError::Thread(kind)),
                 Some(ServerEvent::Loaded(_)) => return Err(ServerError::Thread(ThreadKind::Recorder)),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use super::backend::{Load, WriteSide};
-use super::state::{MANAGER_MS, Run};
+use super::state::Run;
 use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{Role, ServerError, notify};
 use crate::recorder::shared::SharedStore;
@@ -63,7 +63,7 @@ impl Run {
                 announce(self);
             }
             self.tell_manager();
-            progress = self.wait_for_news(is_hindered, MANAGER_MS)?;
+            progress = self.wait_for_news(is_hindered, self.watchdog.pause_ms())?;
         }
         if progress == LoadProgress::Loaded {
             announce(self);

@@ -101,7 +101,7 @@ impl Run {
     pub(super) fn wait_for(&mut self, kind: ThreadKind, count: usize, until_ms: u64) -> Result<Ended, ServerError> {
         while self.ended.iter().filter(|ended| **ended == kind).count() < count {
             self.watchdog.look_aside(self.clock.now().monotonic_ms);
-            match self.next_event(until_ms.min(self.at_ms(MANAGER_MS)))? {
+            match self.next_event(until_ms.min(self.at_ms(self.watchdog.pause_ms())))? {
                 None if self.clock.now().monotonic_ms < until_ms => {}
                 None => return Ok(Ended::Overdue),
                 Some(ServerEvent::Stop) => return Ok(Ended::AtOnce),

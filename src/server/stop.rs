@@ -17,7 +17,6 @@ impl Run {
     /// Stops in order. Public listeners first: the control one still tells that they are going. The recorder last:
     /// accepted changes are recorded and answered. A recorder that hangs in the disk is left behind.
     pub(super) fn stop(mut self) -> Result<Ended, ServerError> {
-        notify::tell(notify::STOPPING);
         let end_ms = self.stop_end_ms();
         if self.drain()? == Ended::AtOnce {
             return Ok(Ended::AtOnce);
@@ -58,6 +57,7 @@ impl Run {
 
     /// Has all workers answer the requests under way, and waits for the end of the control worker.
     fn drain(&mut self) -> Result<Ended, ServerError> {
+        notify::tell(notify::STOPPING);
         log::info!("stopping: what is under way is answered");
         self.config.readiness.set_stopping();
         let Config { drain_delay_ms, drain_timeout_ms, .. } = self.config;

@@ -5,6 +5,7 @@
 use std::{env, process};
 
 use super::notify;
+use super::state::MANAGER_MS;
 use super::threads::Serving;
 use crate::net::mailbox::{Letter, TurnMark};
 
@@ -27,6 +28,11 @@ impl Watchdog {
         let is_meant = number("WATCHDOG_PID").is_none_or(|id| id == u64::from(process::id()));
         let allowed_us = number("WATCHDOG_USEC").filter(|_| is_meant);
         Self { period_ms: allowed_us.map(|us| us / 1_000 / LOOKS), next_ms: 0, asked: Vec::new() }
+    }
+
+    /// The longest pause of the main thread between two looks, in milliseconds.
+    pub(super) fn pause_ms(&self) -> u64 {
+        self.period_ms.map_or(MANAGER_MS, |period_ms| period_ms.clamp(1, MANAGER_MS))
     }
 
     /// Tells the manager, once each period, that all loops have turned since they were asked, and asks them again.

@@ -37,7 +37,8 @@ fn server() -> Command {
             .about("Remove a server, with its cooldowns; asks first on a terminal, and shows the token that it had")
             .arg(server_id())
             .arg(plain("yes", "", "Remove without asking").action(ArgAction::SetTrue))
-            .arg(json()),
+            .arg(json())
+            .after_help("Exit status: 0 when the server is removed, 1 when nobody confirmed that, 2 on a failure."),
         Command::new("show").about("Show a server").arg(server_id()).arg(json()),
         Command::new("list").about("Show all servers").arg(json()),
     ];

@@ -44,7 +44,13 @@ pub(super) fn commands() -> Vec<Command> {
         .after_help("Exit status: 0 when node and store hold the same, 1 when they differ, 2 on a failure.");
     vec![
         Command::new("cluster").about("A store that nodes share").subcommand_required(true).subcommands([init, check]),
-        Command::new("reseed").about("Fill an empty store with what a node holds").args(address).args(connection()),
+        Command::new("reseed")
+            .about("Fill an empty store with what a node holds")
+            .args(address)
+            .args(connection())
+            .after_help(
+                "Exit status: 0 when the store is filled, 1 when a server keeps another token, 2 on a failure.",
+            ),
     ]
 }
 

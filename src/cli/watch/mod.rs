@@ -49,9 +49,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
         None => false,
     };
     let first = client.stream(&path)?;
-    eprintln!("{}", what(options, server, client.url()));
+    note(what(options, server, client.url()));
     if unlisted {
-        eprintln!("this server is not listed: every question about it is answered with an error");
+        note("this server is not listed: every question about it is answered with an error");
     }
     let (news, received) = sync_channel(LINES_MAX);
     let failed = |error| CliError::new(format_args!("signals cannot be taken: {error}"));
@@ -85,9 +85,9 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     }
     if stderr().is_terminal() {
         // The terminal has written "^C" at the beginning of this line.
-        eprintln!();
+        note("");
     }
-    eprint!("{}", tally.text());
+    tally.text().lines().for_each(note);
     Ok(Exit::Success)
 }
 

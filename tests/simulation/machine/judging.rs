@@ -79,6 +79,10 @@ impl Machine {
             }
             moments.push(self.model.live.clone());
         }
+        if step.shown_ms < step.before_ms {
+            // A store that works again answers before the time goes back: what was taken away then is not spent.
+            self.model.forget_spent();
+        }
         // A store that works again in this very step was reported as failing within it.
         if is_refused && !is_taken && trouble.is_none() && !step.looks.is_trouble_told {
             return Err(format!("{:?}: refused, and nothing says why", step.answers));

@@ -78,9 +78,6 @@ pub(crate) struct Model {
     had_ended_by_ms: i64,
     /// The states that commits in doubt may have made.
     doubted: Vec<Rc<World>>,
-    /// The states that refused commits of this step would have made. A store written anew before such a commit may have
-    /// noted the instants that it would have spent.
-    refused: Vec<Rc<World>>,
     /// The time shown when the last step began.
     shown_before_ms: i64,
     /// A change was acknowledged in this step.
@@ -101,7 +98,6 @@ impl Model {
             disk: vec![stored],
             had_ended_by_ms: 0,
             doubted: Vec::new(),
-            refused: Vec::new(),
             shown_before_ms: 0,
             has_committed: false,
             is_lost: false,
@@ -117,7 +113,7 @@ impl Model {
 
     /// The service looks at its clocks, and has shown `before_ms` until now.
     pub(crate) fn look(&mut self, reading: Reading, before_ms: i64, may_wait: bool) {
-        (self.doubted, self.refused, self.has_committed) = (Vec::new(), Vec::new(), false);
+        (self.doubted, self.has_committed) = (Vec::new(), false);
         let live = std::mem::take(&mut self.live).into_iter();
         let ways = live.flat_map(|live| {
             let ways = live.lines.look(reading, before_ms, may_wait);
@@ -168,7 +164,6 @@ impl Model {
     /// A part of a request was answered so, in one of these seconds.
     pub(crate) fn answered(&mut self, request: &Request, part: usize, seconds: &[i64], answer: &Answer) -> Outcome {
         if *answer == Answer::Refused {
-            self.refuse(request, part, seconds);
             return Ok(());
         }
         if *answer == Answer::InDoubt {
@@ -220,20 +215,6 @@ impl Model {
         self.disk.extend(told);
     }
 
-    /// The change is refused. The state is as before, but for the instants that a store written anew may have noted.
-    fn refuse(&mut self, request: &Request, part: usize, seconds: &[i64]) {
-        if self.is_lost {
-            return;
-        }
-        for live in &self.live {
-            let ways = seconds.iter().flat_map(|now_s| live.ways(request, part, *now_s));
-            let spends = ways.map(|(_, world)| world).filter(|world| world.has_spent_more(&live.world));
-            self.refused.extend(spends.map(Rc::new));
-        }
-        self.refused = once(std::mem::take(&mut self.refused));
-        self.is_lost |= self.refused.len() > WAYS_MAX;
-    }
-
     /// The change is in doubt. The state shown is as before.
     fn doubt(&mut self, request: &Request, part: usize, seconds: &[i64]) {
         // The case is given up, as each part would multiply the ways.
@@ -282,6 +263,11 @@ impl Model {
         Ok(())
     }
 
+    /// The service need not remember the spent instants.
+    pub(crate) fn forget_spent(&mut self) {
+        self.live.iter_mut().for_each(|live| Rc::make_mut(&mut live.world).forget_spent());
+    }
+
     // The store.
 
     /// Notes what a step may have stored. Where nothing was acknowledged, the store may be as before.
@@ -310,13 +296,8 @@ impl Model {
         let lines: Vec<Lines> = once(found.iter().map(|live| live.lines));
         let doubted = self.doubted.iter().flat_map(|world| lines.iter().map(|lines| (Rc::clone(world), *lines)));
         let shown = found.iter().map(|live| (Rc::clone(&live.world), live.lines));
-        let noted = found.iter().filter(|_| !self.refused.is_empty()).map(|live| {
-            let mut world = (*live.world).clone();
-            self.refused.iter().for_each(|refused| world.may_have_spent(refused));
-            (Rc::new(world), live.lines)
-        });
         let mut disk = std::mem::take(&mut self.disk);
-        for (world, lines) in shown.chain(doubted).chain(noted) {
+        for (world, lines) in shown.chain(doubted) {
             let stored = Stored { world, note: Some(lines.note()), at_ms: took.1.boot_ms };
             match disk.iter_mut().find(|other| other.note == stored.note && other.world == stored.world) {
                 // A clock that was set back may have the same note again.

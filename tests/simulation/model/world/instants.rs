@@ -102,11 +102,6 @@ impl World {
         }
     }
 
-    /// Whether this state has other spent instants.
-    pub(in crate::simulation::model) fn has_spent_more(&self, before: &World) -> bool {
-        self.spent != before.spent
-    }
-
     /// The service need not remember the spent instants.
     pub(crate) fn forget_spent(&mut self) {
         self.spent.values_mut().flat_map(BTreeMap::values_mut).for_each(|spent| *spent = Spent::Perhaps);
