@@ -17,9 +17,6 @@ use crate::net::budget::Budget;
 /// The instant that never comes.
 pub(super) const NEVER_MS: u64 = u64::MAX;
 
-/// The longest pause between two reports to the service manager, in milliseconds.
-pub(super) const MANAGER_MS: u64 = 1_000;
-
 /// The running parts.
 pub(super) struct Run {
     pub(super) config: Config,

@@ -5,10 +5,11 @@
 use std::{env, process};
 
 use super::notify;
-use super::state::MANAGER_MS;
 use super::threads::Serving;
 use crate::net::mailbox::{Letter, TurnMark};
 
+/// The longest pause between two reports to the service manager, in milliseconds.
+const MANAGER_MS: u64 = 1_000;
 /// Number of reports within the time that the manager allows: one late report ends nothing.
 const LOOKS: u64 = 4;
 

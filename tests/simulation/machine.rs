@@ -263,7 +263,10 @@ impl Machine {
         if let Some(error) = refused {
             self.say(|| format!("refused: {error}"));
             let is_void = !self.is_mended;
-            return self.model.is_wrong(options, accepts, took, is_void).map_err(|why| format!("{why}: {error}"));
+            return self
+                .model
+                .did_not_start(options, accepts, took, is_void, false)
+                .map_err(|why| format!("{why}: {error}"));
         }
         let trouble = process.trouble();
         let took_ms = end.boot_ms - begin.boot_ms;
@@ -297,7 +300,9 @@ impl Machine {
             self.last = Some((took.1, shown_ms));
             self.certain_ms.clear();
         } else if let Some((Trouble::ClockBehind, why)) = trouble.as_ref().filter(|_| tries) {
-            self.model.is_behind(options, accepts, took, !self.is_mended).map_err(|what| format!("{what}: {why}"))?;
+            self.model
+                .did_not_start(options, accepts, took, !self.is_mended, true)
+                .map_err(|what| format!("{what}: {why}"))?;
         } else if self.counts().writes > before.writes {
             // Changes of a start that failed may be stored all the same.
             self.model.tried_to_start(options, accepts, took);

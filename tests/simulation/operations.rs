@@ -3,6 +3,7 @@
 use super::disk::{Kill, Strike};
 
 mod drawing;
+mod requests;
 
 pub(crate) use drawing::draw;
 

@@ -109,45 +109,28 @@ impl Model {
         self.disk.iter().map(of).collect::<Vec<_>>().join("; ")
     }
 
-    /// The start waits, as its clock is behind. Where the store `is_void`, a power cut may leave an older state than this
-    /// start has seen.
-    pub(crate) fn is_behind(
+    /// The start waits as its clock `is_behind`, or it is refused as its options are wrong. Where the store `is_void`, a power
+    /// cut may leave an older state than this start has seen.
+    pub(crate) fn did_not_start(
         &mut self,
         options: Settings,
         accepts: Accepts,
         took: (Reading, Reading),
         is_void: bool,
+        is_behind: bool,
     ) -> Outcome {
-        self.narrow(options, accepts, took, is_void, "clock_behind", |way| matches!(way, Started::ClockBehind))
-    }
-
-    /// The start is refused, as its options are wrong. Of a store that `is_void`, see [`Model::is_behind`].
-    pub(crate) fn is_wrong(
-        &mut self,
-        options: Settings,
-        accepts: Accepts,
-        took: (Reading, Reading),
-        is_void: bool,
-    ) -> Outcome {
-        self.narrow(options, accepts, took, is_void, "wrong option", |way| matches!(way, Started::WrongOption))
-    }
-
-    /// Requires a stored state from which a start may go on so, and keeps such states only.
-    fn narrow(
-        &mut self,
-        options: Settings,
-        accepts: Accepts,
-        took: (Reading, Reading),
-        is_void: bool,
-        what: &str,
-        is_so: impl Fn(&Started) -> bool,
-    ) -> Outcome {
+        let is_so = |way: &Started| match way {
+            Started::Ready { .. } => false,
+            Started::ClockBehind => is_behind,
+            Started::WrongOption => !is_behind,
+        };
         let may_be = |stored: &Stored| {
-            [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(&is_so))
+            [took.0, took.1].iter().any(|reading| self.starts(stored, options, *reading, accepts).iter().any(is_so))
         };
         let kept: Vec<Stored> = self.disk.iter().filter(|stored| may_be(stored)).cloned().collect();
         if kept.is_empty() {
-            let why = self.why(options, accepts, took);
+            let (what, why) =
+                (if is_behind { "clock_behind" } else { "wrong option" }, self.why(options, accepts, took));
             return Err(format!("{what}: a start with {options:?}, {accepts:?} at {took:?}: {why}"));
         }
         if !is_void {
