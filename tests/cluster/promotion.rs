@@ -71,7 +71,7 @@ fn feed(redis: &mut Redis) -> Option<String> {
     feed.split(' ').find_map(|field| field.strip_prefix("id=")).map(str::to_owned)
 }
 
-/// Regression: the feed had found the new primary, and votes still went to the former one, which still answered.
+/// Votes go to the machine that the feed reads, though the former primary still answers.
 #[test]
 fn votes_follow_the_feed_to_another_machine() {
     let Some(former) = Engine::try_store(&[]) else { return };

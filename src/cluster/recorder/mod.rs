@@ -318,9 +318,6 @@ impl NodeRecorder {
         };
         self.is_eaten |= is_same && evicted > dropped_before;
         if !is_same {
-            // Votes go to the machine that has the log, though the former one may still answer.
-            self.lines[NodeLine::Votes as usize].close();
-            self.machine.lost(NodeLine::Votes, now_ms);
             // Nobody can tell what the former process evicted in its last moments.
             self.machine.doubt(RebuildCause::History, now_ms);
         }
