@@ -1,4 +1,5 @@
-//! Every bound of the service, with its reason. An operator may change the bounds in [`Limits`].
+//! The bounds that modules share or an operator may change, with their reasons. An operator changes those in [`Limits`].
+//! A bound of one module stands in that module.
 
 /// The most bytes of one read, and of one turn of work for one connection. While more waits to be sent, the connection
 /// is not read from.

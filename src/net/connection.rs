@@ -72,7 +72,7 @@ pub struct Connection<S: Service> {
     /// The kernel may hold more input, or the end of it.
     is_readable: bool,
     input_end: InputEnd,
-    /// Something was answered on this connection.
+    /// A request was answered on this connection.
     has_asked: bool,
 }
 

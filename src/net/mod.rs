@@ -7,7 +7,8 @@
 //!
 //! [`worker`] is the loop, [`connection`] one client's session, [`stream`] its socket, [`slab`] the slots of
 //! connections, [`deadline`] their deadlines, [`eviction`] the rule that picks the connection to evict, [`listen`] the
-//! listening sockets, and [`mailbox`] the way for other threads to reach a loop.
+//! listening sockets, and [`mailbox`] the way for other threads to reach a loop. [`account`] counts the memory of a
+//! connection within the [`budget`] of all, and [`counters`] has the figures of a loop.
 
 pub mod account;
 pub mod budget;

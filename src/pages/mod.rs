@@ -11,7 +11,7 @@ use crate::vote::time::UnixSeconds;
 #[derive(Debug)]
 pub struct Document {
     content_type: &'static str,
-    /// What a browser lets it do, where it does anything.
+    /// The `Content-Security-Policy`, for a page with scripts.
     policy: Option<&'static str>,
     plain: Coded,
     gzipped: Coded,
@@ -47,7 +47,7 @@ pub static PUBLIC: Document = document!(
     "text/html; charset=utf-8",
     Some(include_str!(concat!(env!("OUT_DIR"), "/public.html.csp")))
 );
-/// What the page says, for tools.
+/// The public interface, for tools.
 pub static OPENAPI: Document = document!("openapi.json", "application/json", None);
 /// The control interface, for tools.
 pub static CONTROL_OPENAPI: Document = document!("control.openapi.json", "application/json", None);
@@ -58,12 +58,12 @@ pub static CONTROL: Document = document!(
     Some(include_str!(concat!(env!("OUT_DIR"), "/control.html.csp")))
 );
 
-/// How a document is given.
+/// The form of an answer with a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DocumentForm {
-    /// Compressed.
+    /// The body is compressed with gzip.
     pub is_gzipped: bool,
-    /// Not at all: the client has it already.
+    /// The client has this version already: the answer is 304, without a body.
     pub is_known: bool,
 }
 
@@ -102,10 +102,10 @@ impl Document {
         if is_gzipped { &self.gzipped } else { &self.plain }
     }
 
-    /// The fields that tell of it.
+    /// The header fields of the answer.
     #[must_use]
     pub fn fields(&self, form: DocumentForm) -> Vec<(&'static str, &'static str)> {
-        // Kept, and asked for again each time: what it says is of the program that runs now.
+        // A browser asks each time whether its copy is current: another version of the program has another page.
         let mut fields = vec![
             ("Cache-Control", "no-cache"),
             ("X-Content-Type-Options", "nosniff"),
@@ -125,13 +125,13 @@ impl Document {
         fields
     }
 
-    /// What is sent of it.
+    /// The body of the answer.
     #[must_use]
     pub const fn body(&self, form: DocumentForm) -> &'static [u8] {
         if form.is_known { &[] } else { self.coded(form.is_gzipped).bytes }
     }
 
-    /// Appends a whole response with it.
+    /// Appends the whole response.
     pub fn append(&self, form: DocumentForm, framing: Framing, now: UnixSeconds, out: &mut Vec<u8>) {
         response::append(out, form.status(), &now.imf_fixdate(), &self.fields(form), self.body(form), framing);
     }

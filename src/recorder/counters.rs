@@ -34,7 +34,7 @@ pub struct RecorderCounters {
     pub store_commit: Counter,
     /// Time that the load took, in milliseconds.
     pub load_ms: Counter,
-    /// Steps of the wall clock that were followed.
+    /// Steps of the wall clock by more than 1 s.
     pub clock_steps: Counter,
     /// How far the wall clock and the certain time are apart, in seconds; 0 while they are one.
     pub clock_apart_s: Counter,

@@ -138,7 +138,7 @@ pub struct Recorder {
     drop_rows: usize,
     /// Instants of votes that were taken away.
     spent: SpentInstants,
-    /// When the state was loaded, by the monotonic clock.
+    /// When the load of the state began, by the monotonic clock.
     loaded_at_ms: u64,
     /// Unlisted servers, and until when they may have votes.
     removed: HashMap<ServerId, UnixSeconds>,

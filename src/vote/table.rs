@@ -28,7 +28,7 @@ enum FamilyKey {
 }
 
 impl TableFamilies {
-    /// The one place where addresses enter: it cuts an IPv6 network to the prefix.
+    /// Cuts an IPv6 network to the prefix, so that no key has more of it.
     #[inline(always)]
     const fn key(&self, pair: Pair) -> FamilyKey {
         match pair.address {

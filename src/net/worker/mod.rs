@@ -9,7 +9,8 @@
 //! 7. some of those that were not done within their share, after all others had a turn;
 //! 8. some connections with a waiting request, where very many were woken: thousands may wait for one vote;
 //! 9. deadlines last: progress in this turn still counts;
-//! 10. memory: if all connections together use too much, the one that uses most gives its memory up.
+//! 10. memory: if all connections together use too much, the one that uses most gives its memory up;
+//! 11. the drain, if the worker leaves: it closes idle connections and its listeners.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind};

@@ -243,7 +243,7 @@ impl EmbeddedStore {
         }
     }
 
-    /// Makes missing files beside the store again, while the store is at its path. Without the note a start after a
+    /// Makes missing files beside the store again, while the store is at its path. Without the marker a start after a
     /// crash takes the store for damaged; without the lock it takes the store for free.
     fn replace_small_files(&mut self) {
         if let Err(error) = self.marker.keep_at_path(&*self.disk) {
