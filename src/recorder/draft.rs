@@ -61,7 +61,7 @@ pub(super) struct Draft<'s> {
     pub(super) is_watched: bool,
     /// The changes gathered so far.
     pub(super) changes: Changes,
-    /// Votes and servers checked since the recorder gave way to readers.
+    /// Commands, and their votes and servers, checked since the recorder gave way to readers.
     pub(super) slices: Slices,
 }
 
@@ -69,6 +69,7 @@ impl Draft<'_> {
     /// Checks one command, and gathers its changes. Gives the command back if it lists a server again that may have
     /// votes of an earlier listing: those must go first.
     pub(super) fn check(&mut self, command: Command) -> Result<Reply, Command> {
+        self.slices.done(1);
         Ok(match command {
             Command::Votes(votes, mode) => Reply::Votes(votes.into_iter().map(|vote| self.vote(&vote, mode)).collect()),
             Command::Cancel(server, address) => Reply::Cancelled(self.cancel(server, address)),
