@@ -2,9 +2,9 @@
 //!
 //! [`byte`] classes bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`]
 //! takes its content out of the framing, [`negotiation`] tells which form of a document is wanted,
-//! [`route`] knows the two public path shapes, [`wait`] reads how long a request may wait, [`session`] drives one connection's requests, and
-//! [`response`] holds the answers that are formatted ahead. A reason to refuse a request is a
-//! [`fault::Fault`].
+//! [`route`] knows the two public path shapes, [`wait`] reads how long a request may wait, [`session`]
+//! drives one connection's requests, and [`response`] holds the answers that are formatted ahead. A
+//! reason to refuse a request is a [`fault::Fault`].
 
 pub mod body;
 pub mod byte;

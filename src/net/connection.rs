@@ -73,7 +73,7 @@ pub struct Connection<S: Service> {
     is_readable: bool,
     input_end: InputEnd,
     /// A request was answered on this connection.
-    has_asked: bool,
+    was_answered: bool,
 }
 
 impl<S: Service> Connection<S> {
@@ -88,7 +88,7 @@ impl<S: Service> Connection<S> {
             linger_bytes: 0,
             is_readable: true,
             input_end: InputEnd::Unseen,
-            has_asked: false,
+            was_answered: false,
         }
     }
 
@@ -156,8 +156,8 @@ impl<S: Service> Connection<S> {
 
     /// Whether a request was answered. A connection without an answer is about to ask.
     #[must_use]
-    pub const fn has_asked(&self) -> bool {
-        self.has_asked
+    pub const fn was_answered(&self) -> bool {
+        self.was_answered
     }
 
     /// The memory that the connection uses besides its slot, in bytes.
@@ -184,7 +184,7 @@ impl<S: Service> Connection<S> {
             Next::Parked { .. } => return None,
             Next::Waiting(seconds) => Class::Waiting(seconds),
             Next::Input | Next::Output => match self.is_idle() {
-                true if self.has_asked => Class::Idle,
+                true if self.was_answered => Class::Idle,
                 true => Class::Fresh,
                 false => Class::Request,
             },
@@ -302,7 +302,7 @@ impl<S: Service> Connection<S> {
 
     fn after(&mut self, advanced: Advanced, turn: &mut TurnContext<'_, S>) -> Verdict {
         turn.progress.has_answered |= advanced.answered > 0;
-        self.has_asked |= advanced.answered > 0;
+        self.was_answered |= advanced.answered > 0;
         self.next = advanced.next;
         if let Next::Close { linger } = advanced.next {
             return self.leave(linger || self.is_readable, turn);

@@ -139,7 +139,7 @@ pub struct Recorder {
     /// Instants of votes that were taken away.
     spent: SpentInstants,
     /// When the load of the state began, by the monotonic clock.
-    loaded_at_ms: u64,
+    load_began_ms: u64,
     /// Unlisted servers, and until when they may have votes.
     removed: HashMap<ServerId, UnixSeconds>,
     /// Commands that list servers again; the first one is in work.
@@ -183,7 +183,7 @@ impl Recorder {
             health: StoreHealth::default(),
             drop_retry: None,
             spent: SpentInstants::default(),
-            loaded_at_ms: 0,
+            load_began_ms: 0,
             removed: HashMap::new(),
             relistings: VecDeque::new(),
             noted_at_ms: 0,
@@ -341,7 +341,7 @@ impl Recorder {
             now: self.clock.now().wall,
             certain: self.lines.certain(),
             spent: &self.spent,
-            is_after_start: self.clock.now().monotonic_ms < self.loaded_at_ms + SPENT_WAIT_MS,
+            is_after_start: self.clock.now().monotonic_ms < self.load_began_ms + SPENT_WAIT_MS,
             removed: &self.removed,
             generate_token: self.tuning.generate_token,
             is_watched,

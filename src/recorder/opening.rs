@@ -243,7 +243,7 @@ impl Recorder {
         self.store = Some(store);
         self.lines = lines;
         self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until));
-        self.loaded_at_ms = start.monotonic_ms;
+        self.load_began_ms = start.monotonic_ms;
         self.show_time();
         // Another length moves the end of every cooldown. With a shorter prefix, networks merge, and only the latest
         // vote stays.

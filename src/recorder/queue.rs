@@ -18,8 +18,8 @@ pub struct Request {
     pub respond: Respond,
 }
 
-/// The lines of a command that has no answer yet. The queue does not count commands, as one may hold a single vote or thousands. A
-/// command waits on after its client has disconnected.
+/// The lines of a command that has no answer yet. The queue does not count commands, as one may hold a single vote or
+/// thousands. A command waits on after its client has disconnected.
 struct QueuedLines {
     lines: usize,
     waiting: Arc<AtomicUsize>,
@@ -73,22 +73,33 @@ impl RecorderHandle {
 
 #[cfg(test)]
 mod tests {
-    use super::{Overloaded, RecorderHandle};
+    use super::{Overloaded, RecorderHandle, Request};
     use crate::limits::{COMMIT_EVENTS_MAX, RECORDER_LINES_MAX};
     use crate::recorder::command::{Command, Mode, Reply, ServerName, Vote};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
+    use std::sync::mpsc::Receiver;
+
+    fn submit(handle: &RecorderHandle) -> Result<(), Overloaded> {
+        handle.submit(Command::Remove(ServerId(1)), Box::new(drop))
+    }
+
+    /// A queue that takes no further command.
+    fn full() -> (RecorderHandle, Receiver<Request>) {
+        let (handle, requests) = RecorderHandle::new();
+        for _ in 0..65_536 {
+            assert_eq!(submit(&handle), Ok(()));
+        }
+        assert_eq!(submit(&handle), Err(Overloaded));
+        (handle, requests)
+    }
 
     /// Commands without votes take room too.
     #[test]
     fn so_many_commands_wait_and_no_more() {
-        let (handle, requests) = RecorderHandle::new();
-        let submit = || handle.submit(Command::Remove(ServerId(1)), Box::new(drop));
-        for _ in 0..65_536 {
-            assert_eq!(submit(), Ok(()));
-        }
-        assert_eq!(submit(), Err(Overloaded));
+        let (handle, requests) = full();
+        let submit = || submit(&handle);
         drop(requests.recv());
         assert_eq!((submit(), submit()), (Ok(()), Err(Overloaded)));
         drop(requests);
@@ -99,15 +110,11 @@ mod tests {
     /// be any number.
     #[test]
     fn a_command_counts_until_it_is_answered() {
-        let (handle, requests) = RecorderHandle::new();
-        let submit = || handle.submit(Command::Remove(ServerId(1)), Box::new(drop));
-        for _ in 0..65_536 {
-            assert_eq!(submit(), Ok(()));
-        }
+        let (handle, requests) = full();
         let taken = requests.recv().expect("it was sent");
-        assert_eq!(submit(), Err(Overloaded));
+        assert_eq!(submit(&handle), Err(Overloaded));
         (taken.respond)(Reply::StoreUnavailable);
-        assert_eq!(submit(), Ok(()));
+        assert_eq!(submit(&handle), Ok(()));
     }
 
     /// Regression: commands were counted, not their lines. Clients that sent batches and disconnected left

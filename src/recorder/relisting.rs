@@ -80,7 +80,7 @@ impl Recorder {
     pub(super) fn note_removed(&mut self, changes: &Changes) {
         let until = self.settings.cooldown.expires_at(self.clock.now().wall.plus(VOTE_AHEAD_MAX_S));
         self.removed.extend(changes.removed.iter().map(|server| (*server, until)));
-        // The listing under way may name such a server, whose votes are left as well now.
+        // The listing under way may name such a server, and has to take its votes away as well.
         if let Some(relisting) = self.relistings.front_mut()
             && relisting.servers().iter().any(|server| changes.removed.contains(server))
         {

@@ -1,6 +1,6 @@
 //! A store with replicas: the answer to every vote tells whether they confirmed it. A first replica raises no alarm.
 
-use crate::cluster::util::engine::Engine;
+use crate::cluster::util::engine::{Engine, url};
 use crate::cluster::util::node::Node;
 use crate::cluster::util::oracle::settle;
 use crate::cluster::util::proxy::Proxy;
@@ -64,7 +64,7 @@ fn a_first_replica_is_no_other_history() {
     settle(&mut redis, &[&node], "with a replica");
 }
 
-/// The id of the connection whose last command was a read-only function: the feed of the only node.
+/// The id of the connection that called a read-only function last: the feed of the only node.
 fn feed(redis: &mut Redis) -> Option<String> {
     let list = redis.ask(&["CLIENT", "LIST", "TYPE", "normal"]);
     let feed = list.text().lines().find(|line| line.split(' ').any(|field| field == "cmd=fcall_ro"))?;
@@ -77,7 +77,7 @@ fn votes_follow_the_feed_to_another_machine() {
     let Some(former) = Engine::try_store(&[]) else { return };
     let latter = Engine::replica_of(former.addr(), &[]);
     let name = Proxy::to(former.addr());
-    let node = Node::start(&crate::cluster::util::engine::url(name.addr()), &[]);
+    let node = Node::start(&url(name.addr()), &[]);
     node.add_servers(1);
     assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 201);
     latter.wait_until_as_far_as(former.addr());

@@ -204,13 +204,12 @@ fn smaller(operation: &Operation) -> Vec<Operation> {
 fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String> {
     match operation {
         Operation::Ask(asks) => {
-            let requests: Vec<Request> = asks.iter().map(|ask| request(machine, ask)).collect();
-            ask_all(machine, &requests)
+            let asked = requests(machine, asks);
+            ask_all(machine, &asked, &[])
         }
         Operation::AskTwice(asks, later) => {
-            let [requests, later] =
-                [asks, later].map(|asks| asks.iter().map(|ask| request(machine, ask)).collect::<Vec<_>>());
-            if machine.is_ready() { machine.steps(&requests, &later) } else { Ok(()) }
+            let [asked, later] = [asks, later].map(|asks| requests(machine, asks));
+            ask_all(machine, &asked, &later)
         }
         Operation::Flip { server, address, rounds } => flip(machine, *server, *address, *rounds),
         Operation::Pass { ms } => machine.pass(*ms),
@@ -259,20 +258,22 @@ fn carry_out(machine: &mut Machine, operation: &Operation) -> Result<(), String>
     }
 }
 
-fn ask_all(machine: &mut Machine, requests: &[Request]) -> Result<(), String> {
-    if machine.is_ready() {
-        machine.step(requests)?;
-    }
-    Ok(())
+fn requests(machine: &mut Machine, asks: &[Ask]) -> Vec<Request> {
+    asks.iter().map(|ask| request(machine, ask)).collect()
+}
+
+/// Asks a ready service, and `later` in the step behind.
+fn ask_all(machine: &mut Machine, requests: &[Request], later: &[Request]) -> Result<(), String> {
+    if machine.is_ready() { machine.steps(requests, later) } else { Ok(()) }
 }
 
 fn flip(machine: &mut Machine, server: usize, address: usize, rounds: usize) -> Result<(), String> {
     let (id, address) = (id(server), machine.address(address));
     let asked = vec![Asked { server: ModelNamed::Id(id), addresses: vec![address], voted_at: None }];
     for _ in 0..rounds {
-        ask_all(machine, &[Request::Votes { asked: asked.clone(), is_record: false }])?;
+        ask_all(machine, &[Request::Votes { asked: asked.clone(), is_record: false }], &[])?;
         machine.check_all()?;
-        ask_all(machine, &[Request::Cancel(id, address)])?;
+        ask_all(machine, &[Request::Cancel(id, address)], &[])?;
         machine.check_all()?;
         machine.clocks.pass(2);
     }

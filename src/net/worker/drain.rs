@@ -117,7 +117,7 @@ impl<S: Service> Worker<S> {
             if self.accept_again_ms <= now_ms || now_ms >= drain.stop_at_ms {
                 self.close_listeners();
             }
-            self.close_idle(Connection::has_asked);
+            self.close_idle(Connection::was_answered);
         }
         if self.listeners.is_empty() && now_ms >= drain.grace_ms() {
             self.close_idle(|_| true);
@@ -147,7 +147,7 @@ impl<S: Service> Worker<S> {
     /// Whether a client has not gone yet; an idle one is closed.
     fn stays(&mut self, key: SlabKey, may_be_fresh: bool) -> bool {
         match self.connection(key) {
-            Some(connection) if connection.is_idle() && (connection.has_asked() || !may_be_fresh) => {
+            Some(connection) if connection.is_idle() && (connection.was_answered() || !may_be_fresh) => {
                 !self.close_if_idle(key, CloseCause::Done)
             }
             Some(_) => true,

@@ -49,7 +49,7 @@ impl Disk {
         }
     }
 
-    /// Whether a sync may have failed whose mark is not there: the operator has deleted the note that keeps it.
+    /// Whether a sync may have failed without its mark: the operator has deleted the note that keeps the mark.
     pub(crate) fn may_lack_mark(&self) -> bool {
         self.is_note_deleted && self.failed_syncs > 0
     }

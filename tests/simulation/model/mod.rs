@@ -206,12 +206,8 @@ impl Model {
 
     /// A copy of the store may have this token, which a caller has just been told.
     pub(crate) fn may_have_token(&mut self, server: u32, token: &Arc<str>) {
-        let untold = self.disk.iter().filter(|stored| stored.world.is_untold(server)).cloned();
-        let told = untold.map(|mut stored| {
-            Rc::make_mut(&mut stored.world).learn_token(server, token);
-            stored
-        });
-        let told: Vec<Stored> = told.collect();
+        let mut told: Vec<Stored> = self.disk.iter().filter(|stored| stored.world.is_untold(server)).cloned().collect();
+        told.iter_mut().for_each(|stored| Rc::make_mut(&mut stored.world).learn_token(server, token));
         self.disk.extend(told);
     }
 
