@@ -54,6 +54,8 @@ pub(super) struct StoreFile {
     used: AtomicU64,
     /// The header as it was read or written last.
     header: Mutex<Vec<u8>>,
+    /// The header before the last commit began; None before the first.
+    header_before: Mutex<Option<Vec<u8>>>,
     is_header_written: AtomicBool,
     is_sync_begun: AtomicBool,
     /// Whether a sync has failed, or something else wrote to the file. A void file is not touched any more.
@@ -88,6 +90,7 @@ impl StoreFile {
             room: Arc::clone(room),
             marker: Arc::clone(marker),
             header: Mutex::default(),
+            header_before: Mutex::default(),
             is_header_written: AtomicBool::default(),
             is_sync_begun: AtomicBool::default(),
             is_void: AtomicBool::default(),
@@ -236,6 +239,10 @@ impl StoreFile {
         self.header.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn header_before(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.header_before.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Refuses to touch a void file.
     fn refuse_void(&self) -> io::Result<()> {
         if self.is_void() { Err(io::Error::other("nothing in the file counts any more")) } else { Ok(()) }
@@ -253,6 +260,7 @@ impl StoreFile {
 
     /// Begins a commit. Only a commit that drops votes may use the reserve.
     pub(super) fn begin(&self, drops: bool) {
+        *self.header_before() = Some(self.header().clone());
         self.is_header_written.store(false, Ordering::Relaxed);
         self.is_sync_begun.store(false, Ordering::Relaxed);
         self.uses_reserve.store(drops, Ordering::Relaxed);
@@ -263,9 +271,18 @@ impl StoreFile {
         self.uses_reserve.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the failed commit had come to its sync, so that it may be in the file.
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.is_sync_begun.load(Ordering::Relaxed)
+    /// Takes a failed commit back, if it has not come to its sync; gives whether it may be in the file all the same.
+    /// The library writes the header first. If the page that could not be written already held the same content, then
+    /// the file shows a whole commit.
+    pub(super) fn take_back(self: &Arc<Self>) -> bool {
+        if self.is_sync_begun.load(Ordering::Relaxed) {
+            return true;
+        }
+        let before = self.header_before().take().filter(|_| self.is_header_written.load(Ordering::Relaxed));
+        before.is_some_and(|before| {
+            let is_there = matches!(self.read_header(), Ok(header) if header == before);
+            !is_there && StoreBackend(Arc::clone(self)).write(0, &before).is_err()
+        })
     }
 
     /// Cuts `bytes` off the end of the file, if the library uses neither these nor the `kept` bytes before them.

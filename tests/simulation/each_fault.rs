@@ -2,11 +2,12 @@
 //! else. Seeds draw such faults among others; here none is left out.
 
 use super::clocks::Clocks;
-use super::disk::{Disk, Faults, Kill};
+use super::disk::{Disk, Faults, Kill, Strike};
 use super::machine::{ELSEWHERE, STORE};
 use super::seam::{At, Folder, SimulatedDisk};
 use crate::util::needs::rounds;
 use crate::util::random::Random;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vote_status::store::commit_marker::MARKER_FILE;
@@ -35,9 +36,11 @@ const DROPPED: u32 = 5;
 type Fault = fn(&mut Faults);
 
 /// Names and faults. The next trial begins behind the operation that met the fault, or so many later where the fault lasts.
-const FAULTS: [(&str, Fault, Option<u64>); 10] = [
+const FAULTS: [(&str, Fault, Option<u64>); 12] = [
     ("a sync fails", |faults| faults.syncs_fail = 1, None),
-    (KILLED_WHEN_TOLD, |faults| faults.syncs_fail = 1, None),
+    ("a sync fails, and the process is killed behind that", |faults| faults.syncs_fail = 1, None),
+    ("a change fails", a_change_fails, None),
+    ("a change fails, and the process is killed behind that", a_change_fails, None),
     ("a read fails", |faults| faults.reads_fail = 1, None),
     ("a look at a name fails", |faults| faults.looks_fail = 1, None),
     ("full", |faults| faults.is_full = true, Some(3)),
@@ -52,7 +55,11 @@ const FAULTS: [(&str, Fault, Option<u64>); 10] = [
 const NO_SPACE: &str = "os error 28";
 
 /// The callers may know of the failure before the kill.
-const KILLED_WHEN_TOLD: &str = "a sync fails, and the process is killed behind that";
+const KILLED_WHEN_TOLD: &str = "and the process is killed behind that";
+
+fn a_change_fails(faults: &mut Faults) {
+    (faults.changes_fail, faults.errno) = (1, 5);
+}
 
 /// The fault of the last commit before a trial, and whether a kill follows it.
 type Before = (&'static str, Fault, bool);
@@ -394,6 +401,34 @@ fn no_fault_at_any_operation_loses_or_invents_a_row() {
     }
     println!("{trials} trials");
     assert!(trials > 1_000, "{trials}");
+}
+
+/// A page that cannot be written may hold the same content from earlier, and then the commit is whole without it.
+#[test]
+fn a_refused_change_is_not_in_the_file_whatever_its_pages_held_before() {
+    let (furnished, mut refused) = (Owner::furnished(), 0);
+    let removed = |numbers: RangeInclusive<u32>| {
+        Change::Of(numbers.map(|number| Event::VoteRemoved(vote(number, number))).collect())
+    };
+    for (before, between) in (0..8).flat_map(|before| (0..8).map(move |between| (before, between))) {
+        for operations in 0..20 {
+            let what = format!("{before} commits, a vote, {between} commits, and a change fails at {operations}");
+            let mut owner = furnished.copy(0, what, BEFORE[0]);
+            owner.well(|owner| {
+                owner.change(&removed(1..=VOTES))?;
+                (13..18).try_for_each(|number| owner.change(&votes([number])))?;
+                (0..before).try_for_each(|_| owner.change(&votes([])))?;
+                owner.change(&votes([20]))?;
+                (0..between).try_for_each(|_| owner.change(&votes([])))
+            });
+            owner.disk.locked().strikes.push_back((operations, Strike::ChangesFail { count: 1, errno: 5 }));
+            refused += u32::from(matches!(owner.attempt(&removed(20..=20)), Ok(None)) && owner.doubtful.is_none());
+            owner.end(false);
+            owner.disk.locked().strikes.clear();
+            owner.well(Owner::open);
+        }
+    }
+    assert!(refused > 100, "{refused}");
 }
 
 /// The store's name is gone and its note cannot be read: an empty store would forget every vote.

@@ -137,7 +137,7 @@ impl EmbeddedStore {
         done
     }
 
-    /// Makes one transaction. If it fails before its sync, it is not in the file. After a failure the file is opened
+    /// Makes one transaction. If it fails before its sync, it is taken back. After a failure the file is opened
     /// again, as the library does not continue with a failed handle: at once if possible, else at the next use.
     fn transact(&mut self, events: &[Event], dropped: Option<Dropped>, note: &CommitNote) -> Result<usize, StoreError> {
         let committed = self.at_work(|store| {
@@ -155,11 +155,12 @@ impl EmbeddedStore {
             Ok(rows)
         });
         let Err(error) = committed else { return committed };
-        let is_in_doubt = self.file.as_ref().is_some_and(|file| file.is_in_doubt());
+        let file = self.file.clone();
+        self.close();
+        let is_in_doubt = file.is_some_and(|file| file.take_back());
         if is_in_doubt {
             self.marker.void();
         }
-        self.close();
         self.open_again(matches!(error, StoreError::Full(_)));
         let void = || format!("{error}, and nothing in the file counts until it is written anew from memory");
         Err(match error {

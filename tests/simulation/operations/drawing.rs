@@ -332,7 +332,13 @@ fn disk_trouble(random: &mut Random) -> Vec<Operation> {
         }
         4 => {
             let ms = *random.pick(&[20, 900, 2_500, 4_000, 30_000]);
-            vec![Operation::Disk(Trouble::SyncTakes(ms)), asks(random), Operation::Disk(Trouble::Heals)]
+            let mut scene =
+                vec![Operation::Disk(Trouble::SyncTakes(ms)), asks(random), Operation::Disk(Trouble::Heals)];
+            if random.below(2) == 0 {
+                // Writing the store anew is slow too.
+                scene.insert(1, Operation::Strikes(vec![(few(random, 24), Strike::SyncsFail(1))]));
+            }
+            scene
         }
         5 => {
             let away = match random.below(3) {
