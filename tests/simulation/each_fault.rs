@@ -2,12 +2,11 @@
 //! else. Seeds draw such faults among others; here none is left out.
 
 use super::clocks::Clocks;
-use super::disk::{Disk, Faults, Kill, Strike};
+use super::disk::{Disk, Faults, Kill};
 use super::machine::{ELSEWHERE, STORE};
 use super::seam::{At, Folder, SimulatedDisk};
 use crate::util::needs::rounds;
 use crate::util::random::Random;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use vote_status::store::commit_marker::MARKER_FILE;
@@ -23,6 +22,7 @@ use vote_status::vote::settings::Settings;
 use vote_status::vote::table::Pair;
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
+mod commits;
 mod full;
 mod opening;
 
@@ -403,34 +403,6 @@ fn no_fault_at_any_operation_loses_or_invents_a_row() {
     assert!(trials > 1_000, "{trials}");
 }
 
-/// A page that cannot be written may hold the same content from earlier, and then the commit is whole without it.
-#[test]
-fn a_refused_change_is_not_in_the_file_whatever_its_pages_held_before() {
-    let (furnished, mut refused) = (Owner::furnished(), 0);
-    let removed = |numbers: RangeInclusive<u32>| {
-        Change::Of(numbers.map(|number| Event::VoteRemoved(vote(number, number))).collect())
-    };
-    for (before, between) in (0..8).flat_map(|before| (0..8).map(move |between| (before, between))) {
-        for operations in 0..20 {
-            let what = format!("{before} commits, a vote, {between} commits, and a change fails at {operations}");
-            let mut owner = furnished.copy(0, what, BEFORE[0]);
-            owner.well(|owner| {
-                owner.change(&removed(1..=VOTES))?;
-                (13..18).try_for_each(|number| owner.change(&votes([number])))?;
-                (0..before).try_for_each(|_| owner.change(&votes([])))?;
-                owner.change(&votes([20]))?;
-                (0..between).try_for_each(|_| owner.change(&votes([])))
-            });
-            owner.disk.locked().strikes.push_back((operations, Strike::ChangesFail { count: 1, errno: 5 }));
-            refused += u32::from(matches!(owner.attempt(&removed(20..=20)), Ok(None)) && owner.doubtful.is_none());
-            owner.end(false);
-            owner.disk.locked().strikes.clear();
-            owner.well(Owner::open);
-        }
-    }
-    assert!(refused > 100, "{refused}");
-}
-
 /// The store's name is gone and its note cannot be read: an empty store would forget every vote.
 #[test]
 fn a_note_that_cannot_be_read_makes_no_empty_store() {
@@ -441,27 +413,6 @@ fn a_note_that_cannot_be_read_makes_no_empty_store() {
     assert!(matches!(&failed, Err(StoreError::Unavailable(why)) if why.contains(MARKER_FILE)), "{failed:?}");
     let refused = open(&disk).map(drop);
     assert!(matches!(&refused, Err(StoreError::Unusable(why)) if why.contains("is gone")), "{refused:?}");
-}
-
-/// Another program moves or empties the file while a commit is in its sync: the commit is not acknowledged.
-#[test]
-fn a_file_that_goes_or_is_emptied_within_a_commit_keeps_nothing() {
-    let strikes: [fn(&mut Disk); 2] = [|disk| disk.move_away(STORE, ELSEWHERE), |disk| disk.replace(STORE, b"")];
-    for strike in strikes {
-        let mut owner = Owner::furnished();
-        owner.well(Owner::open);
-        let header = |disk: &Disk| disk.content(STORE).map(|content| content[..320].to_vec());
-        let disk = Arc::clone(&owner.disk);
-        let mut before = Some(header(&disk.locked()));
-        owner.disk.set_look(Some(Box::new(move |_| {
-            let mut disk = disk.locked();
-            if before.take_if(|before| *before != header(&disk)).is_some() {
-                strike(&mut disk);
-            }
-        })));
-        let told = owner.store().commit(&[Event::Vote(vote(20, 20))], &note());
-        assert!(matches!(told, Err(StoreError::InDoubt(_))), "{told:?}");
-    }
 }
 
 /// Damages a file at random, and describes the damage.
