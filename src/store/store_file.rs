@@ -279,10 +279,7 @@ impl StoreFile {
             return true;
         }
         let before = self.header_before().take().filter(|_| self.is_header_written.load(Ordering::Relaxed));
-        before.is_some_and(|before| {
-            let is_there = matches!(self.read_header(), Ok(header) if header == before);
-            !is_there && StoreBackend(Arc::clone(self)).write(0, &before).is_err()
-        })
+        before.is_some_and(|before| StoreBackend(Arc::clone(self)).write(0, &before).is_err())
     }
 
     /// Cuts `bytes` off the end of the file, if the library uses neither these nor the `kept` bytes before them.
@@ -376,10 +373,11 @@ impl StorageBackend for StoreBackend {
         if header.is_some() {
             // The next header must not hide what something else did to the file.
             self.0.check()?;
-            self.0.is_header_written.store(true, Ordering::Relaxed);
         }
         self.0.with_reserve(data.len(), || self.0.file.write_all_at(data, offset))?;
         if let Some(header) = header {
+            // A part of a header names no commit: the library checks it by a checksum.
+            self.0.is_header_written.store(true, Ordering::Relaxed);
             header.clone_into(&mut self.0.header());
         }
         self.0.give_way(data.len());
