@@ -54,7 +54,7 @@ pub struct EngineCounters {
     pub accept_shortages: Counter,
     /// Connections that had not asked anything yet, and were told 503 because all slots were taken.
     pub turned_away: Counter,
-    /// Connections that used most when there was no memory left, and could be told 503.
+    /// Connections that used most when there was no memory left, and could be answered.
     pub cut_answered: Counter,
 }
 

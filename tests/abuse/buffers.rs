@@ -8,6 +8,7 @@ use crate::util::endpoint::connect_narrow;
 use crate::util::figures::{connections_affordable, peak_kib, resident_kib};
 use crate::util::needs::is_long;
 use crate::util::server::Server;
+use crate::util::wait_until;
 use std::io::Write;
 use std::net::{SocketAddr, TcpStream};
 use std::thread::sleep;
@@ -76,4 +77,32 @@ fn the_memory_of_all_connections_has_one_bound() {
     assert!(is_long || answered + closed > 0, "nobody had to go");
     drop(attackers);
     ask(&mut Client::connect(address));
+}
+
+/// Regression: waits that were ended for lack of memory counted in no cut, so the alert on memory did not see them.
+#[test]
+fn a_wait_that_ends_for_lack_of_memory_is_counted_as_cut() {
+    let server = Server::in_memory(&[&["--workers", "1", "--buffer-bytes-max", "1048576"][..], &PATIENT].concat());
+    server.control_client().add_server(1, "t");
+    let wait = format!(
+        "GET /api/vote/1/status/203.0.113.7?wait=60 HTTP/1.1\r\nHost: a\r\n\r\n{}",
+        SHORT.repeat(PIPELINED_BYTES / SHORT.len())
+    );
+    let waiters: Vec<TcpStream> = (0..400)
+        .map(|_| {
+            let mut socket = connect_narrow(server.public(), None).map(TcpStream::from).expect("the server listens");
+            socket.set_nonblocking(true).expect("it may be so");
+            // The server takes a part.
+            let _sent = socket.write(wait.as_bytes());
+            socket
+        })
+        .collect();
+    let cut = || server.metric(r#"vote_status_buffer_cuts_total{listener="public",how="answered"}"#);
+    let ended = || server.metric(r#"vote_status_waits_total{outcome="ended"}"#);
+    let both = || (ended(), cut(), ended());
+    wait_until(
+        "a wait is cut",
+        || matches!(both(), (before, cut, after) if before > 0 && before == cut && cut == after),
+    );
+    drop(waiters);
 }

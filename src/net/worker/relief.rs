@@ -57,6 +57,7 @@ impl<S: Service> Worker<S> {
         if connection.is_waiting() {
             // The input behind its request uses memory.
             self.waits_ended += 1;
+            self.counters.cut_answered.add(1);
             self.end_waiting(key);
         } else if connection.can_be_refused() {
             self.counters.cut_answered.add(1);
