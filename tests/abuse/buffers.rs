@@ -29,16 +29,31 @@ const GOOD_ONES: usize = 200;
 /// A client that means harm. Most ask without end and take nothing, which costs most. One of seven sends half of a
 /// request's content, and one a head without its end. A client sends only the bytes that the server takes at once.
 fn begin(address: SocketAddr, number: usize) -> TcpStream {
-    let mut socket = TcpStream::from(connect_narrow(address, Some(536)).expect("the server listens"));
     let request = match number % 7 {
         5 => format!("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 60000\r\n\r\n{}", "a".repeat(30_000)),
         6 => format!("GET / HTTP/1.1\r\nX: {}", "a".repeat(15 * 1024)),
-        _ => SHORT.repeat(PIPELINED_BYTES / SHORT.len()),
+        _ => pipelined(),
     };
+    send(address, &request)
+}
+
+/// Short requests, one behind the other.
+fn pipelined() -> String {
+    SHORT.repeat(PIPELINED_BYTES / SHORT.len())
+}
+
+/// Connects, and sends the bytes that the server takes at once.
+fn send(address: SocketAddr, bytes: &str) -> TcpStream {
+    let mut socket = TcpStream::from(connect_narrow(address, Some(536)).expect("the server listens"));
     socket.set_nonblocking(true).expect("it may be so");
     // It may be turned away meanwhile.
-    let _sent = socket.write(request.as_bytes());
+    let _sent = socket.write(bytes.as_bytes());
     socket
+}
+
+/// Connections that were cut for lack of memory.
+fn cut(server: &Server, how: &str) -> u64 {
+    server.metric(&format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#))
 }
 
 /// Regression: each of these connections took 117 KiB, without a bound. 65,536 of them would have taken 7.5 GB.
@@ -67,8 +82,7 @@ fn the_memory_of_all_connections_has_one_bound() {
 
     let held_kib = server.metric("vote_status_buffer_bytes") / 1024;
     let max = server.metric("vote_status_buffer_bytes_max");
-    let cut = |how| server.metric(&format!(r#"vote_status_buffer_cuts_total{{listener="public",how="{how}"}}"#));
-    let (answered, closed) = (cut("answered"), cut("closed"));
+    let (answered, closed) = (cut(&server, "answered"), cut(&server, "closed"));
     let grown_kib = peak_kib(pid).saturating_sub(before);
     assert_eq!(max, budget_kib * 1024);
     assert!(held_kib <= budget_kib, "{held_kib} KiB held");
@@ -84,22 +98,10 @@ fn the_memory_of_all_connections_has_one_bound() {
 fn a_wait_that_ends_for_lack_of_memory_is_counted_as_cut() {
     let server = Server::in_memory(&[&["--workers", "1", "--buffer-bytes-max", "1048576"][..], &PATIENT].concat());
     server.control_client().add_server(1, "t");
-    let wait = format!(
-        "GET /api/vote/1/status/203.0.113.7?wait=60 HTTP/1.1\r\nHost: a\r\n\r\n{}",
-        SHORT.repeat(PIPELINED_BYTES / SHORT.len())
-    );
-    let waiters: Vec<TcpStream> = (0..400)
-        .map(|_| {
-            let mut socket = connect_narrow(server.public(), None).map(TcpStream::from).expect("the server listens");
-            socket.set_nonblocking(true).expect("it may be so");
-            // The server takes a part.
-            let _sent = socket.write(wait.as_bytes());
-            socket
-        })
-        .collect();
-    let cut = || server.metric(r#"vote_status_buffer_cuts_total{listener="public",how="answered"}"#);
+    let wait = format!("GET /api/vote/1/status/203.0.113.7?wait=60 HTTP/1.1\r\nHost: a\r\n\r\n{}", pipelined());
+    let waiters: Vec<TcpStream> = (0..400).map(|_| send(server.public(), &wait)).collect();
     let ended = || server.metric(r#"vote_status_waits_total{outcome="ended"}"#);
-    let both = || (ended(), cut(), ended());
+    let both = || (ended(), cut(&server, "answered"), ended());
     wait_until(
         "a wait is cut",
         || matches!(both(), (before, cut, after) if before > 0 && before == cut && cut == after),

@@ -2,7 +2,7 @@
 //! else. Seeds draw such faults among others; here none is left out.
 
 use super::clocks::Clocks;
-use super::disk::{Disk, Faults, Kill};
+use super::disk::{Disk, Faults, Kill, Strike};
 use super::machine::{ELSEWHERE, STORE};
 use super::seam::{At, Folder, SimulatedDisk};
 use crate::util::needs::rounds;
@@ -39,8 +39,8 @@ type Fault = fn(&mut Faults);
 const FAULTS: [(&str, Fault, Option<u64>); 12] = [
     ("a sync fails", |faults| faults.syncs_fail = 1, None),
     ("a sync fails, and the process is killed behind that", |faults| faults.syncs_fail = 1, None),
-    ("a change fails", a_change_fails, None),
-    ("a change fails, and the process is killed behind that", a_change_fails, None),
+    ("a change fails", |faults| faults.strike(A_CHANGE_FAILS), None),
+    ("a change fails, and the process is killed behind that", |faults| faults.strike(A_CHANGE_FAILS), None),
     ("a read fails", |faults| faults.reads_fail = 1, None),
     ("a look at a name fails", |faults| faults.looks_fail = 1, None),
     ("full", |faults| faults.is_full = true, Some(3)),
@@ -57,9 +57,8 @@ const NO_SPACE: &str = "os error 28";
 /// The callers may know of the failure before the kill.
 const KILLED_WHEN_TOLD: &str = "and the process is killed behind that";
 
-fn a_change_fails(faults: &mut Faults) {
-    (faults.changes_fail, faults.errno) = (1, 5);
-}
+/// One change fails, with EIO.
+const A_CHANGE_FAILS: Strike = Strike::ChangesFail { count: 1, errno: 5 };
 
 /// The fault of the last commit before a trial, and whether a kill follows it.
 type Before = (&'static str, Fault, bool);

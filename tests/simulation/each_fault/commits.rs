@@ -1,7 +1,8 @@
 //! A commit that is refused is not in the file, and a commit to a file that went is not acknowledged.
 
-use super::{BEFORE, Change, Disk, ELSEWHERE, Event, Owner, STORE, StoreError, VOTES, note, vote, votes};
-use crate::simulation::disk::Strike;
+use super::{
+    A_CHANGE_FAILS, BEFORE, Change, Disk, ELSEWHERE, Event, Owner, STORE, StoreError, VOTES, note, vote, votes,
+};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use vote_status::store::Store;
@@ -24,7 +25,7 @@ fn a_refused_change_is_not_in_the_file_whatever_its_pages_held_before() {
                 owner.change(&votes([20]))?;
                 (0..between).try_for_each(|_| owner.change(&votes([])))
             });
-            owner.disk.locked().strikes.push_back((operations, Strike::ChangesFail { count: 1, errno: 5 }));
+            owner.disk.locked().strikes.push_back((operations, A_CHANGE_FAILS));
             refused += u32::from(matches!(owner.attempt(&removed(20..=20)), Ok(None)) && owner.doubtful.is_none());
             owner.end(false);
             owner.disk.locked().strikes.clear();
