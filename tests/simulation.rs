@@ -9,6 +9,7 @@
 mod clocks;
 mod disk;
 mod each_fault;
+mod going_back;
 mod logged;
 mod machine;
 mod model;

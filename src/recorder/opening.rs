@@ -210,6 +210,8 @@ impl Recorder {
             was,
             settings: self.settings,
             first,
+            shown: lines.now(),
+            spent: SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until)),
             servers: Snapshot::default(),
             conflict: None,
             unlisted: HashMap::new(),
@@ -218,7 +220,7 @@ impl Recorder {
         };
         self.readiness.begin_load();
         filling::fill(&mut table, |put| {
-            store.replay(first, &mut |event| {
+            store.replay(first.min(lines.now()), &mut |event| {
                 self.readiness.add_loaded_rows(1);
                 match event {
                     Event::Server(server, token) => reading.server(server, token),
@@ -227,7 +229,7 @@ impl Recorder {
                 }
             })
         })?;
-        let Reading { servers, conflict, unlisted, forgotten, taken, .. } = reading;
+        let Reading { spent, servers, conflict, unlisted, forgotten, taken, .. } = reading;
         if let Some(server) = conflict {
             return Err(StoreError::Unusable(format!("two servers have one token, one of them is {server}")));
         }
@@ -242,7 +244,7 @@ impl Recorder {
         // From here on, the recorder may write to the store.
         self.store = Some(store);
         self.lines = lines;
-        self.spent = SpentInstants::before_start(note.map_or(UnixSeconds(0), |note| note.spent_until));
+        self.spent = spent;
         self.load_began_ms = start.monotonic_ms;
         self.show_time();
         // Another length moves the end of every cooldown. With a shorter prefix, networks merge, and only the latest
@@ -307,6 +309,10 @@ struct Reading {
     settings: Settings,
     /// Votes before this instant have ended. A store of 1.0.0 returns them all the same.
     first: UnixSeconds,
+    /// The time shown. It stands still behind the line that has ended votes where the start accepts an earlier clock.
+    shown: UnixSeconds,
+    /// The instants of votes that have ended, and that a new vote could get.
+    spent: SpentInstants,
     servers: Snapshot,
     /// A server with the token of another server.
     conflict: Option<ServerId>,
@@ -328,6 +334,9 @@ impl Reading {
     /// The table entry of this vote; `None` where the vote is dropped.
     fn vote(&mut self, vote: StoredVote) -> Option<Cooling> {
         if vote.voted_at < self.first {
+            if vote.voted_at >= self.shown {
+                self.spent.note(vote);
+            }
             return None;
         }
         let is_v6 = matches!(vote.pair.address, VoterAddress::V6(_));

@@ -14,6 +14,8 @@ use vote_status::store::embedded::EmbeddedStore;
 
 /// All votes of these tests are in one slice of a store that is written anew.
 const SLICE_ROWS: usize = 64;
+/// The header of the library's files.
+const HEADER_BYTES: usize = 320;
 
 /// The content of the two files, store and note, of a closed store with these votes.
 fn written(votes: std::ops::Range<u32>) -> (Vec<u8>, Vec<u8>) {
@@ -389,11 +391,11 @@ fn a_read_that_fails_in_a_drop_fails_nothing_behind_it() {
 fn a_page_that_is_damaged_loses_no_vote_without_a_note() {
     let (right, _) = written(0..30);
     let (mut whole, mut refused) = (0, 0);
-    for at in (0..right.len()).step_by(1_024) {
+    // Every byte of the header, which says what the last commit is, and one in each part of the pages.
+    let in_pages = |at: usize| (at..at + 1_024).find(|at| right.get(*at).is_some_and(|byte| *byte != 0));
+    for at in (0..HEADER_BYTES).chain((HEADER_BYTES..right.len()).step_by(1_024).filter_map(in_pages)) {
         let mut content = right.clone();
-        let end = content.len().min(at + 1_024);
-        let Some(byte) = content[at..end].iter_mut().find(|byte| **byte != 0) else { continue };
-        *byte ^= 0x55;
+        content[at] ^= 0x55;
         match read(&disk_with(&[(STORE, &content)])) {
             Ok(found) => {
                 assert_eq!(found, rows(0..30), "damage at {at}");

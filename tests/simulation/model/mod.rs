@@ -131,7 +131,7 @@ impl Model {
         for live in &self.live {
             let all = live.lines.looked_again(shown_ms, took, may_wait);
             for (lines, is_back) in all.iter().flat_map(|lines| lines.shows(shown_ms, took_ms, may_wait)) {
-                ways.extend(live.shown_as(lines, is_back, live.world.settings.cooldown_s));
+                ways.extend(live.shown_as(lines, is_back, live.lengths_s(), took_ms));
             }
         }
         let ways = once(ways.into_iter().map(Live::left_out));
@@ -148,7 +148,7 @@ impl Model {
         let back = self.live.iter().filter(|live| live.lines.goes_back().0);
         let ways = back.flat_map(|live| {
             let shown = live.lines.back_unseen();
-            shown.into_iter().flat_map(|lines| live.shown_as(lines, true, live.world.settings.cooldown_s))
+            shown.into_iter().flat_map(|lines| live.shown_as(lines, true, live.lengths_s(), 0))
         });
         once(ways)
     }
@@ -377,22 +377,28 @@ impl Live {
     fn left_out(mut self) -> Live {
         if let Some(ended_by_ms) = self.lines.take_left_out() {
             let world = Rc::make_mut(&mut self.world);
-            world.leaves_out(ended_by_ms, world.settings.cooldown_s);
+            world.leaves_out(ended_by_ms, (world.settings.cooldown_s, world.settings.cooldown_s));
         }
         self
     }
 
-    /// The same with these lines, once for each second that the change may have gone back to.
+    /// The cooldown's length, which stays as it was.
+    fn lengths_s(&self) -> (i64, i64) {
+        (self.world.settings.cooldown_s, self.world.settings.cooldown_s)
+    }
+
+    /// The same with these lines, once for each second that the change may have gone back to in a step that took `took_ms`.
     /// The contract does not say whether the time goes back before votes get another length, or after.
-    fn shown_as(&self, lines: Lines, is_back: bool, other_s: i64) -> Vec<Live> {
+    fn shown_as(&self, lines: Lines, is_back: bool, lengths_s: (i64, i64), took_ms: i64) -> Vec<Live> {
         if !is_back {
             return vec![Live { lines, ..self.clone() }];
         }
-        let (shown_s, target_s) = (lines.shown_ms.div_euclid(1_000), lines.target_ms().div_euclid(1_000));
-        let seconds = shown_s.min(target_s)..=shown_s.max(target_s);
+        let (shown_ms, target_ms) = (lines.shown_ms, lines.target_ms());
+        let second = |ms: i64| ms.div_euclid(1_000);
+        let seconds = second(target_ms.min(shown_ms - took_ms))..=second(target_ms.max(shown_ms));
         let with = |to_s: i64| {
             let mut world = (*self.world).clone();
-            world.goes_back(self.lines.leaves_out_by_ms(), to_s, other_s);
+            world.goes_back(self.lines.leaves_out_by_ms(), to_s, lengths_s);
             // Spent instants need not be remembered, nor does a start know them.
             let noted_spent = self.noted_spent.map(|(up_to_s, _, until_ms)| (up_to_s, false, until_ms));
             Live { lines, world: Rc::new(world), noted_spent }
@@ -402,12 +408,13 @@ impl Live {
 
     /// The ways of a start with these settings. Of votes that become one pair's, the latest stays. The contract does not say
     /// whether by their instants before the time goes back, or after.
-    fn started_as(&self, lines: Lines, is_back: bool, options: Settings) -> Vec<Live> {
-        let mut ways = self.shown_as(lines, is_back, options.cooldown_s);
+    fn started_as(&self, lines: Lines, is_back: bool, options: Settings, took_ms: i64) -> Vec<Live> {
+        let lengths_s = (self.world.settings.cooldown_s, options.cooldown_s);
+        let mut ways = self.shown_as(lines, is_back, lengths_s, took_ms);
         if is_back && self.world.settings != options {
             let mut settled = self.clone();
             settled.settle(options);
-            ways.extend(settled.shown_as(lines, is_back, self.world.settings.cooldown_s));
+            ways.extend(settled.shown_as(lines, is_back, lengths_s, took_ms));
         }
         ways.iter_mut().for_each(|way| way.settle(options));
         once(ways)

@@ -35,7 +35,7 @@ impl Model {
                 continue;
             };
             let mut world = (*stored.world).clone();
-            world.starts(lines.certain_ms(), self.had_ended_by_ms.max(lines.ended_by_ms()));
+            world.starts(lines.certain_ms(), self.had_ended_by_ms.max(lines.ended_by_ms()), lines.shown_ms);
             let live = Live { lines, world: Rc::new(world), noted_spent: None };
             if live.world.settings == options {
                 all.push(Started::Ready { live, is_changed: false });
@@ -76,7 +76,7 @@ impl Model {
                 let took_ms = took.1.boot_ms - reading.boot_ms;
                 let all = way.lines.looked_again(shown_ms, (reading, took.1), false);
                 for (lines, is_back) in all.iter().flat_map(|lines| lines.shows(shown_ms, took_ms, false)) {
-                    for way in way.started_as(lines, is_back, options) {
+                    for way in way.started_as(lines, is_back, options, took_ms) {
                         if is_changed || is_back {
                             let (world, note) = (Rc::clone(&way.world), Some(way.lines.note()));
                             disk.push(Stored { world, note, at_ms: took.1.boot_ms });
@@ -146,8 +146,8 @@ impl Model {
             for reading in once([took.0, took.1]) {
                 for started in self.starts(stored, options, reading, accepts) {
                     let Started::Ready { live, .. } = started else { continue };
-                    let back = live.lines.goes_back().0.then(|| live.started_as(live.lines.back(), true, options));
-                    for way in back.into_iter().flatten().chain(live.started_as(live.lines, false, options)) {
+                    let back = live.lines.goes_back().0.then(|| live.started_as(live.lines.back(), true, options, 0));
+                    for way in back.into_iter().flatten().chain(live.started_as(live.lines, false, options, 0)) {
                         found.push(Stored { note: Some(way.lines.note()), world: way.world, at_ms: took.1.boot_ms });
                     }
                 }

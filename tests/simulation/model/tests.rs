@@ -97,9 +97,10 @@ fn of_two_records_the_later_stays() {
 fn a_time_that_goes_back_leaves_out_what_has_ended_and_brings_the_rest_near() {
     let (_, mut world) = asked(&world(), &vote(None, false), at(NOW_S));
     let mut ended = world.clone();
-    ended.goes_back((NOW_S + 300) * 1_000 + 1_000, NOW_S - 3_600, SETTINGS.cooldown_s);
+    // It stays ended with a longer cooldown.
+    ended.goes_back((NOW_S + 300) * 1_000 + 1_000, NOW_S - 3_600, (300, 600));
     assert!(seen(&ended, NOW_S - 3_600, Seen::CanVote));
-    world.goes_back((NOW_S + 100) * 1_000, NOW_S - 3_600, SETTINGS.cooldown_s);
+    world.goes_back((NOW_S + 100) * 1_000, NOW_S - 3_600, (300, 300));
     assert!(seen(&world, NOW_S - 3_600, Seen::InCooldown { next_vote_at: NOW_S - 3_300 }));
 }
 

@@ -362,10 +362,10 @@ impl World {
 
     // Time.
 
-    /// The time shown goes back: ended votes are left out, and votes that lie ahead get the new time. A vote that has ended by
-    /// one of the two lengths only may be left out.
-    pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, other_s: i64) {
-        self.leaves_out(ended_by_ms, other_s);
+    /// The time shown goes back: ended votes are left out, and votes that lie ahead get the new time. `lengths_s` are the
+    /// cooldowns before and behind a start with other settings.
+    pub(crate) fn goes_back(&mut self, ended_by_ms: i64, to_s: i64, lengths_s: (i64, i64)) {
+        self.leaves_out(ended_by_ms, lengths_s);
         for (id, server) in &mut self.servers {
             for vote in server.votes.values_mut() {
                 if vote.at_s > to_s + AHEAD_MAX_S {
@@ -382,11 +382,12 @@ impl World {
         self.forget_spent();
     }
 
-    /// Ended votes are left out. A vote that has ended by one of the two lengths only may be.
-    pub(crate) fn leaves_out(&mut self, ended_by_ms: i64, other_s: i64) {
-        let (shorter_s, longer_s) = (self.settings.cooldown_s.min(other_s), self.settings.cooldown_s.max(other_s));
+    /// Ended votes are left out, and stay ended with another length. A vote that has ended by the other length only may be
+    /// left out.
+    pub(crate) fn leaves_out(&mut self, ended_by_ms: i64, (was_s, other_s): (i64, i64)) {
+        let shorter_s = was_s.min(other_s);
         for server in self.servers.values_mut() {
-            server.votes.retain(|_, vote| (vote.at_s + longer_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
+            server.votes.retain(|_, vote| (vote.at_s + was_s) * 1_000 > ended_by_ms - super::time::FUZZ_MS);
             for vote in server.votes.values_mut() {
                 vote.is_doubted |= (vote.at_s + shorter_s) * 1_000 <= ended_by_ms + super::time::FUZZ_MS;
             }
@@ -394,14 +395,18 @@ impl World {
     }
 
     /// A start: votes that the certain line has ended are gone. Votes that only the line before the start had ended may be
-    /// gone.
-    pub(crate) fn starts(&mut self, certain_ms: i64, had_ended_by_ms: i64) {
+    /// gone. An instant that lies ahead all the same, as the time shown stands still, need not be given again.
+    pub(crate) fn starts(&mut self, certain_ms: i64, had_ended_by_ms: i64, shown_ms: i64) {
         let cooldown_s = self.settings.cooldown_s;
-        for server in self.servers.values_mut() {
+        for (id, server) in &mut self.servers {
             let ends_ms = |at_s: i64| (at_s + cooldown_s) * 1_000;
+            let limit_ms = had_ended_by_ms.max(certain_ms) + super::time::FUZZ_MS;
+            let is_spent = |vote: &Vote| ends_ms(vote.at_s) <= limit_ms && vote.at_s >= shown_ms.div_euclid(1_000);
+            for (voter, vote) in server.votes.iter().filter(|(_, vote)| is_spent(vote)) {
+                self.spent.entry((*id, *voter)).or_default().insert(vote.at_s, Spent::Perhaps);
+            }
             server.votes.retain(|_, vote| ends_ms(vote.at_s) > certain_ms - super::time::FUZZ_MS);
             for vote in server.votes.values_mut() {
-                let limit_ms = had_ended_by_ms.max(certain_ms) + super::time::FUZZ_MS;
                 vote.is_doubted |= ends_ms(vote.at_s) <= limit_ms;
             }
         }
