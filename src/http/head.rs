@@ -64,8 +64,8 @@ pub struct Head<'b> {
     pub lines: HeaderLines<'b>,
 }
 
-/// The header lines of a head, each with its end, up to an empty one. Bytes behind that may be there, and do not
-/// belong to them.
+/// The header lines of a head, each with its end, and the empty line that ends them. The slice may go on behind it with
+/// bytes of no header line.
 #[derive(Clone, Copy, Debug)]
 pub struct HeaderLines<'b>(&'b [u8]);
 
@@ -226,7 +226,7 @@ impl<'b> Visitor<'b> for FieldSummary<'b> {
     fn field(&mut self, name: &'b [u8], value: &'b [u8]) -> Result<(), Fault> {
         let initial = name.first().map_or(0, |byte| byte | 0x20);
         match (name.len(), initial) {
-            (4, b'h') | (6, b'e') | (10 | 14, b'c') | (13 | 15, b'a') | (17, b't') => self.decisive(name, value),
+            (4, b'h') | (6, b'e') | (10 | 14, b'c') | (13, b'a') | (17, b't') => self.decisive(name, value),
             _ => Ok(()),
         }
     }
@@ -395,7 +395,7 @@ fn is_port(text: &[u8]) -> bool {
         && digits.iter().fold(0, |port, digit| port * 10 + u32::from(digit - b'0')) < 65_536
 }
 
-/// Whether all of `text` is of a class or a whole percent-escape.
+/// Whether `text` consists of bytes of a class and of whole percent-escapes.
 fn is_escaped(mut text: &[u8], class: u8) -> bool {
     loop {
         match &text[byte::run(text, class)..] {

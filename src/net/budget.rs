@@ -68,7 +68,8 @@ impl Budget {
         self.used_bytes.load(Ordering::Relaxed)
     }
 
-    /// A worker tells smaller changes only at the end of its turn: a write to shared memory for each costs too much.
+    /// The least change that a worker tells at once. It tells smaller changes at the end of its turn: a write to shared
+    /// memory for each would cost too much.
     pub(super) fn piece_bytes(&self) -> u64 {
         BUFFER_PIECE_BYTES.min(self.bytes_max / 64)
     }
@@ -80,8 +81,8 @@ impl Budget {
         self.used_bytes.fetch_add(now.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// The bytes that a turn takes up for one connection. The most while over half of the budget is free, and half as
-    /// much for each eighth that is used beyond that.
+    /// The bytes that a turn takes up for one connection. The number is highest while over half of the budget is free.
+    /// It halves there, and again with each further eighth that is used.
     pub(super) fn grant_bytes(&self) -> usize {
         let eighths = self.used_bytes().saturating_mul(8) / self.bytes_max;
         let halvings = eighths.saturating_sub(3).min(8) as u32;

@@ -10,11 +10,12 @@ pub enum CloseCause {
     Done,
     /// The peer was gone before it had taken its answer, or reset the connection.
     Broken,
-    /// It had been idle for too long, or longest when a slot was needed.
+    /// It had been idle for too long, or for longest when a slot was needed.
     Idle,
     /// The peer did not take its answer in time.
     WriteTimeout,
-    /// All slots were taken; or another connection got its slot, as its client did not take its last answer.
+    /// All slots were taken, or a newcomer needed its slot or descriptor before its client had gone. Also where the
+    /// system could not poll its socket.
     Overload,
     /// It used most when there was no memory left, and could not be told 503.
     Memory,
@@ -124,5 +125,20 @@ impl ResponseCounters {
     #[must_use]
     pub fn refusals(&self, fault: Fault) -> u64 {
         self.refused[fault as usize].get()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::STATUSES;
+    use crate::http::fault::reason;
+
+    /// A status in one of the two lists alone would be counted as 500, or sent with the reason of 500.
+    #[test]
+    fn every_status_with_a_reason_is_counted() {
+        let mut counted = STATUSES;
+        counted.sort_unstable();
+        let with_reason = (100..600).filter(|status| *status == 500 || reason(*status) != reason(500));
+        assert_eq!(with_reason.collect::<Vec<u16>>(), counted);
     }
 }

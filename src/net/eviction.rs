@@ -13,7 +13,8 @@
 //!
 //! A network is a crowd if its connections that have not asked hold over 1/16 of the places. From 3 on, the oldest of
 //! these goes before a connection of another network. So a crowd of one address ends no wait of others. In a crowd of
-//! many addresses, each connection has [`STUCK_MS`]: at `r` a second, they take the places of `r` × 1 s waits at most.
+//! many addresses, each connection has [`STUCK_MS`]: such a crowd ends as many waits as it opens connections in that
+//! time, and no more.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -78,7 +79,8 @@ impl Contenders {
         Self { places, links, unsent: Ends::EMPTY, crowds, crowding: Vec::new() }
     }
 
-    /// Notes what a connection waits for after its turn. `has_moved`: its client has asked, or taken some of its answer.
+    /// Notes the event that a connection waits for after its turn. `has_moved`: its client has asked, or taken some of
+    /// its answer.
     #[inline]
     pub fn note(
         &mut self,

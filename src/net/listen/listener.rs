@@ -76,8 +76,8 @@ pub fn look(address: &ListenAddress) -> io::Result<()> {
     }
 }
 
-/// Binds `count` listeners to one address of the network; port 0 is chosen once, for all of them. A socket file gets one
-/// listener, and `mode` as its permissions.
+/// Binds `count` listeners to one address of the network; for port 0, the system chooses one port for all of them. A
+/// socket file gets one listener, and `mode` as its permissions.
 ///
 /// # Errors
 /// The system's error: [`io::ErrorKind::AddrInUse`] if another socket listens there already.

@@ -10,12 +10,13 @@ use crate::http::session::{Service, Waiting};
 use crate::limits::{ACCEPT_PAUSE_MS, ACCEPTS_PER_TURN, WOKEN_PER_TURN};
 use crate::net::connection::Connection;
 use crate::net::counters::CloseCause;
-use crate::net::deadline::Class;
+use crate::net::deadline::{Class, Deadlines};
 use crate::net::eviction::{self, Network};
 use crate::net::slab::SlabKey;
 use crate::net::stream::Stream;
 
-/// The most connections that are tried to evict one: the input of each is read first, and may be a request.
+/// The most connections that the worker tries to evict for one newcomer. It reads the input of each first: a connection
+/// that has sent a request stays.
 const TRIES_MAX: usize = 8;
 
 impl<S: Service> Worker<S> {
@@ -87,7 +88,7 @@ impl<S: Service> Worker<S> {
         self.connections.len() - self.deadlines.lingering()
     }
 
-    /// Evicts a connection for a newcomer, by the rule; whether there was one.
+    /// Evicts a connection for a newcomer, by the rule; gives whether one has left.
     fn evict_one(&mut self) -> bool {
         for _ in 0..TRIES_MAX {
             let Some(key) = self.next_to_go() else { return false };
@@ -98,7 +99,7 @@ impl<S: Service> Worker<S> {
         false
     }
 
-    /// Evicts for a descriptor, which a connection keeps until it is closed.
+    /// Frees a descriptor. A connection keeps its own until it is closed, so one that is leaving goes first.
     fn free_descriptor(&mut self) -> bool {
         let before = self.connections.len();
         self.close_longest_leaving()
@@ -116,15 +117,16 @@ impl<S: Service> Worker<S> {
     }
 
     /// Evicts a connection, with the answer that it can be given. Reads its input and sends its output first: if that
-    /// changes its state, the connection stays, and the result is false.
+    /// changes its state, or begins another request, the connection stays, and the result is false.
     fn see_off(&mut self, key: SlabKey) -> bool {
-        let before = self.deadlines.class(key.index);
-        if let Some(Class::Waiting(_)) = before {
+        let now_ms = self.now.monotonic_ms;
+        let state = |deadlines: &Deadlines| (deadlines.class(key.index), deadlines.age_ms(key.index, now_ms));
+        let before = state(&self.deadlines);
+        if let (Some(Class::Waiting(_)), _) = before {
             self.waits_ended += 1;
             self.end_waiting(key);
             return self.has_left(key);
         }
-        let now_ms = self.now.monotonic_ms;
         let took_nothing = self.contenders.takes_nothing(key.index, now_ms);
         let Some(connection) = self.connection(key) else { return true };
         connection.look_again();
@@ -135,7 +137,7 @@ impl<S: Service> Worker<S> {
             Some(Class::Write) if took_nothing && !self.contenders.takes_nothing(key.index, now_ms) => return false,
             // The client has had its answer, now or before.
             Some(Class::Idle) => return self.close_if_idle(key, CloseCause::Idle),
-            now if now != before => return false,
+            _ if state(&self.deadlines) != before => return false,
             Some(Class::Fresh) => {
                 self.counters.turned_away.add(1);
                 self.refuse(key, Fault::NotReady);

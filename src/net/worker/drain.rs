@@ -27,9 +27,9 @@ pub(super) struct Drain {
     /// Idle clients may ask once more until then.
     ask_until_ms: u64,
     accept_until_ms: u64,
-    /// A request that waits for another thread may wait until then. After that it is answered as it stands.
-    wait_until_ms: u64,
     stop_at_ms: u64,
+    /// The time before `stop_at_ms` in which clients take the last answers.
+    taking_ms: u64,
     /// The sockets outlive the process.
     is_held: bool,
     /// When to look again for earlier connections.
@@ -39,15 +39,20 @@ pub(super) struct Drain {
 impl Drain {
     /// When the next step is due.
     pub(super) fn next_ms(self, now_ms: u64) -> u64 {
-        let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms(), self.wait_until_ms];
+        let steps_ms = [self.look_at_ms, self.accept_until_ms, self.grace_ms(), self.wait_until_ms()];
         let next_ms = steps_ms.into_iter().filter(|at_ms| *at_ms > now_ms).min();
         next_ms.unwrap_or(self.stop_at_ms).min(self.stop_at_ms)
     }
 
-    /// Whether a request may wait. None waits for a vote any more. A request may wait for another thread until the last
-    /// moment.
+    /// Whether a request may wait. No request waits for a vote any more. A request may wait for another thread until
+    /// the last moment.
     pub(super) const fn waiting(self, now_ms: u64) -> Waiting {
-        if now_ms < self.wait_until_ms { Waiting::Ended } else { Waiting::TimeIsUp }
+        if now_ms < self.wait_until_ms() { Waiting::Ended } else { Waiting::TimeIsUp }
+    }
+
+    /// A request that waits for another thread may wait until then. After that it is answered as it stands.
+    const fn wait_until_ms(self) -> u64 {
+        self.stop_at_ms.saturating_sub(self.taking_ms)
     }
 
     /// The worker waits until then for the latest connections that have not asked.
@@ -64,15 +69,14 @@ impl<S: Service> Worker<S> {
         let ask_until_ms = now_ms.saturating_add(accept_ms.unwrap_or(0).max(grace_ms));
         let accept_until_ms = if accept_ms.is_some() { ask_until_ms } else { u64::MAX };
         let stop_at_ms = accept_until_ms.saturating_add(timeout_ms);
-        // Time for the last answers to be taken.
-        let wait_until_ms = stop_at_ms.saturating_sub(DRAIN_GRACE_MS.min(timeout_ms / 2));
+        let taking_ms = DRAIN_GRACE_MS.min(timeout_ms / 2);
         if self.drain.is_none() {
             self.before_drain = self.connections.keys();
         }
         let look_at_ms = ask_until_ms;
-        self.drain = Some(Drain { ask_until_ms, accept_until_ms, wait_until_ms, stop_at_ms, is_held, look_at_ms });
+        self.drain = Some(Drain { ask_until_ms, accept_until_ms, stop_at_ms, taking_ms, is_held, look_at_ms });
         self.service.goes_away();
-        // Requests that wait for a vote are answered as they stand, some in each turn: newcomers are still to be answered.
+        // Requests that wait for a vote are answered as they stand, some in each turn: newcomers are still served.
         let waiting = self.keys_where(Connection::is_waiting);
         self.woken.extend(waiting);
     }
@@ -101,7 +105,7 @@ impl<S: Service> Worker<S> {
     pub(super) fn go_on_draining(&mut self) {
         let Some(drain) = self.drain else { return };
         let now_ms = self.now.monotonic_ms;
-        if now_ms >= drain.wait_until_ms {
+        if now_ms >= drain.wait_until_ms() {
             // Requests wait for another thread no longer.
             self.keys_where(Connection::is_parked).into_iter().for_each(|key| self.wake(key));
         }
@@ -137,7 +141,8 @@ impl<S: Service> Worker<S> {
         let are_gone = self.before_drain.is_empty();
         let drain = if now_ms >= drain.accept_until_ms && (are_gone || now_ms >= drain.stop_at_ms) {
             self.close_listeners();
-            Drain { accept_until_ms: now_ms, stop_at_ms: now_ms + DRAIN_GRACE_MS, ..drain }
+            let taking_ms = drain.taking_ms.min(DRAIN_GRACE_MS / 2);
+            Drain { accept_until_ms: now_ms, stop_at_ms: now_ms + DRAIN_GRACE_MS + taking_ms, taking_ms, ..drain }
         } else {
             Drain { look_at_ms: if are_gone { drain.accept_until_ms } else { now_ms + LOOK_MS }, ..drain }
         };

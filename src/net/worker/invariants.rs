@@ -24,7 +24,7 @@ impl<S: Service> Worker<S> {
         assert_eq!(alive, queued, "a connection is queued once");
     }
 
-    /// Whether the occupant is queued for its next turn.
+    /// Checks an occupant; gives whether it is queued for its next turn.
     fn check_occupant(&mut self, key: SlabKey) -> bool {
         let Some(occupant) = self.connections.get_mut(key) else { return false };
         // The connection has had its first turn.

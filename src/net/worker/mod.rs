@@ -129,7 +129,7 @@ pub struct Worker<S: Service> {
     before_drain: Vec<SlabKey>,
     counters: Arc<EngineCounters>,
     lateness: Lateness,
-    /// A turn that leaves work gives way to the threads of the public listeners: an import or an export goes on for seconds.
+    /// A turn that leaves work gives way to the public workers: an import or an export goes on for seconds.
     gives_way: bool,
     #[cfg(debug_assertions)]
     turns_unchecked: usize,

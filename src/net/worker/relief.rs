@@ -2,8 +2,8 @@
 //! whichever worker it is. A request that can still be answered is told 503; a connection whose client does not take
 //! its answer is closed.
 //!
-//! A turn ends few waiting requests for this, as for any other reason: see [`WOKEN_PER_TURN`]. Beyond the bound it ends as
-//! many as it takes to come below it.
+//! A turn ends few waiting requests for this, as for any other reason: see [`WOKEN_PER_TURN`]. Beyond the bound, it
+//! ends as many as it takes to come below the bound.
 
 use super::Worker;
 use crate::http::fault::Fault;
@@ -57,17 +57,17 @@ impl<S: Service> Worker<S> {
         if connection.is_waiting() {
             // The input behind its request uses memory.
             self.waits_ended += 1;
-            self.counters.cut_answered.add(1);
             self.end_waiting(key);
         } else if connection.can_be_refused() {
-            self.counters.cut_answered.add(1);
             self.refuse(key, Fault::NotReady);
         } else {
-            self.close(key, CloseCause::Memory);
+            return self.close(key, CloseCause::Memory);
         }
-        // The kernel does not take the answer.
         if self.connection(key).is_some_and(|connection| connection.has_unsent()) {
+            // The kernel does not take the answer.
             self.close(key, CloseCause::Memory);
+        } else {
+            self.counters.cut_answered.add(1);
         }
     }
 }

@@ -16,10 +16,10 @@ use crate::clock::Clock;
 use crate::http::fault::Fault;
 use crate::http::head::Head;
 use crate::http::response::{self, Framing};
-use crate::http::session::{Begun, Content, Context, Intake, Service, Step};
+use crate::http::session::{Begun, Content, Context, Intake, Service, Step, Waiting};
 use crate::http::wait::WaitSeconds;
 use crate::limits::{
-    EVENTS_PER_TURN, Limits, RESUMED_PER_TURN, TOLD_BEFORE_OTHERS_MAX, WAITS_END_EVERY_MS, WOKEN_PER_TURN,
+    EVENTS_PER_TURN, Limits, RESUMED_PER_TURN, STUCK_MS, TOLD_BEFORE_OTHERS_MAX, WAITS_END_EVERY_MS, WOKEN_PER_TURN,
 };
 use crate::net::budget::Budget;
 use crate::net::listen::Role;
@@ -29,7 +29,7 @@ use crate::net::mailbox::{Letter, Mailbox};
 
 /// Answers with the text that the function gives for the path and the number of the turn. A client that asks for
 /// `/keyed` has shown the key. A request for `/wait` waits for a second (`/wait-long`: for 50), and is then answered as
-/// `/told`.
+/// `/told`. A request for `/parked` waits for another thread as long as it may.
 struct Saying<F>(u32, F);
 
 impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
@@ -46,6 +46,10 @@ impl<F: FnMut(&[u8], u32) -> String> Service for Saying<F> {
     }
 
     fn answer(&mut self, path: &mut Vec<u8>, framing: Framing, context: &Context<'_>, out: &mut Vec<u8>) -> Step {
+        if path == b"/parked" && context.waiting != Waiting::TimeIsUp {
+            (self.1)(path, self.0);
+            return Step::Parked { ends_with_input: false };
+        }
         let wait_seconds = match &path[..] {
             b"/wait" => WaitSeconds::at_most(1),
             b"/wait-long" => WaitSeconds::at_most(50),
@@ -337,6 +341,73 @@ fn no_request_waits_for_more_than_64_answers_to_waits() {
     assert!(by_turn.values().all(|count| *count <= TOLD_BEFORE_OTHERS_MAX), "answers to waits by turn: {by_turn:?}");
     drop((said, waits, newcomers, holder, other));
     end(&mailbox, thread);
+}
+
+/// Regression: a worker made place for a newcomer by a client whose request had been unfinished for a second. The request
+/// became whole just then and was answered; the next one had only begun, and got 408.
+#[test]
+fn a_request_that_has_just_begun_is_not_evicted_for_the_one_before() {
+    let ((is_held_up, held_up), (released, release)) = (channel(), channel());
+    let (address, mailbox, worker) = worker_with(3, 65_536, u64::MAX / 16, move |path, _| {
+        if path == b"/hold" {
+            is_held_up.send(()).expect("the test goes on");
+            release.recv().expect("the test goes on");
+        }
+        "said;".to_owned()
+    });
+    let thread = thread::spawn(move || worker.run());
+    let [mut slow, mut first, mut second] = [(); 3].map(|()| connect(address));
+    let send = |client: &mut TcpStream, text: &str| client.write_all(text.as_bytes()).expect("sent");
+    // All three stay within a request, two of them for more than a second.
+    send(&mut slow, "GET /slow HTTP/1.1\r\n");
+    send(&mut first, "GE");
+    send(&mut second, &(request("/") + "GE"));
+    read_answer(&mut second, "said;");
+    send(&mut first, &(request("/hold").split_off(2) + "GE"));
+    held_up.recv().expect("the worker is held up");
+    thread::sleep(Duration::from_millis(STUCK_MS + 100));
+    send(&mut second, &(request("/hold").split_off(2) + "GE"));
+    let mut newcomer = connect(address);
+    released.send(()).expect("the worker waits for it");
+    // The rest comes behind the poll, and before the newcomer is taken.
+    held_up.recv().expect("the worker is held up");
+    send(&mut slow, "Host: h\r\n\r\nGE");
+    released.send(()).expect("the worker waits for it");
+    for _each in 0..2 {
+        let answer = read_answer(&mut slow, ";");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        let _left = slow.write_all(&request("/").as_bytes()[2..]);
+    }
+    // The other slow client has to go for the newcomer.
+    read_answer(&mut first, "said;");
+    assert!(read_answer(&mut first, "safe").starts_with("HTTP/1.1 408"));
+    send(&mut newcomer, &request("/"));
+    assert!(read_answer(&mut newcomer, "said;").starts_with("HTTP/1.1 200"));
+    drop((slow, first, second, newcomer));
+    end(&mailbox, thread);
+}
+
+/// Regression: if the earlier connections had gone, a drain ended within half a second, and a request that waited longer
+/// for another thread got no answer.
+#[test]
+fn a_request_that_waits_for_another_thread_is_answered_before_a_drain_ends() {
+    let (parked, is_parked) = channel();
+    let (address, mailbox, worker) = worker(65_536, move |path, _| {
+        if path == b"/parked" {
+            let _ended = parked.send(());
+        }
+        "said;".to_owned()
+    });
+    let thread = thread::spawn(move || worker.run());
+    let mut earlier = connect(address);
+    earlier.write_all(request("/").as_bytes()).expect("sent");
+    read_answer(&mut earlier, "said;");
+    mailbox.send(Letter::Drain { accept_ms: Some(500), timeout_ms: 20_000, is_held: true });
+    let mut late = connect(address);
+    late.write_all(request("/parked").as_bytes()).expect("sent");
+    is_parked.recv().expect("it waits");
+    assert!(read_answer(&mut late, "said;").starts_with("HTTP/1.1 200"));
+    thread.join().expect("no panic leaves the loop").expect("a clean end");
 }
 
 /// Regression: one pass of relief ended all waits whose memory was needed, up to 64 in one turn.
