@@ -8,7 +8,7 @@ use crate::store::Store;
 
 type Hash = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The most fields of a hash that one step scans.
+/// The most fields of a hash that is scanned in one step, whatever `COUNT` says.
 const SCANNED_WHOLE_MAX: usize = 128;
 
 impl Kind for Hash {

@@ -1,5 +1,5 @@
--- What a library finds in the store: `redis`, and no name that the store does not give it.
--- Gets: the store's call, the check of rights, the registration, SHA-1. Gives: what loads a library, and what runs a function.
+-- The environment that the store gives a library: `redis`, and no other name that a real store lacks. Gets the store's
+-- call, the check of rights, the registration and SHA-1. Gives the function that runs a library's function.
 local ask, may_call, register, sha1hex = ...
 
 local function fail(said)

@@ -17,7 +17,7 @@ pub(crate) const KEYS: [&str; 9] = [
 ];
 pub(crate) const STORE: &str = "store";
 pub(crate) const COOLDOWN_S: u64 = 120;
-/// The commands that the functions and the nodes call.
+/// The commands that a test may deny to the nodes' user.
 pub(crate) const COMMANDS: [&str; 16] = [
     "xadd",
     "xrevrange",

@@ -1,6 +1,6 @@
-//! The join: random changes by three nodes at two stores that know nothing of each other, copies that are put back, late calls
-//! and lost replies. Then every node gives its facts to both stores, in random order, some twice. Stores and nodes end in one
-//! state, which keeps all answered facts.
+//! The join. Three nodes make random changes at two stores that know nothing of each other. Copies are put back, calls
+//! come late, and replies are lost. Then every node gives its facts to both stores, in random order, some twice. Stores
+//! and nodes end in one state, which keeps all answered facts.
 
 use crate::calls::{Before, Call, What};
 use crate::draws::COOLDOWN_S;
@@ -43,7 +43,7 @@ impl Node {
     }
 }
 
-/// A store, and what the test keeps beside it.
+/// A store, and the test's own notes about it.
 struct Place {
     store: Store,
     copy: Option<Keyspace>,

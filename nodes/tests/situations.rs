@@ -107,7 +107,8 @@ impl Scene {
     }
 }
 
-/// Rule 1. The network holds a cancellation up, and the clock goes back: the cancellation comes in time, and ends no later vote.
+/// The network holds a cancellation up, and the clock goes back: the cancellation comes in time, and ends no later
+/// vote.
 fn a_late_cancellation_names_the_vote_that_it_ends(code: &str) {
     let mut scene = Scene::new(code);
     let first = scene.now_s().to_string();
@@ -134,7 +135,7 @@ fn a_late_cancellation_names_the_vote_that_it_ends(code: &str) {
     assert!(scene.record(1).ends_with(";third"));
 }
 
-/// Rule 2. A machine goes back to a snapshot, memory and names included. A node that had seen more takes no vote there.
+/// A machine goes back to a snapshot, memory and names included. A node that had seen more takes no vote there.
 fn a_store_that_went_back_refuses_the_changes_of_a_node_that_knows_more(code: &str) {
     let mut scene = Scene::new(code);
     let snapshot = scene.store.keys.clone();
@@ -164,7 +165,7 @@ fn a_store_that_went_back_refuses_the_changes_of_a_node_that_knows_more(code: &s
     assert_eq!(held(&mut scene, &last), "held");
 }
 
-/// Rule 3. An older copy has a token at the server that had it before. The later stamp has it, and the votes come back.
+/// An older copy has a token at the server that had it before. The later stamp has it, and the votes come back.
 fn a_token_that_moved_goes_to_its_new_server_in_an_older_copy(code: &str) {
     let mut scene = Scene::new(code);
     let copy = scene.store.keys.clone();
@@ -188,7 +189,7 @@ fn a_token_that_moved_goes_to_its_new_server_in_an_older_copy(code: &str) {
     assert_eq!(scene.give(1, &["r", &spare]), ["has"]);
 }
 
-/// Rule 3. A node was away while a later vote took an earlier one's place and was cancelled.
+/// A node was away while a later vote took an earlier one's place and was cancelled.
 fn a_vote_that_a_cancelled_one_replaced_stays_away(code: &str) {
     let mut scene = Scene::new(code);
     let (earlier, later) = (scene.now_s().to_string(), (scene.now_s() + 60).to_string());
@@ -204,7 +205,7 @@ fn a_vote_that_a_cancelled_one_replaced_stays_away(code: &str) {
     assert_eq!(scene.call(1, "vote", ["", ""], &["record", &later, ONE])[1..], ["cancelled", "", ONE]);
 }
 
-/// Rule 6. A log that is emptied after a moment in which the clock was ahead stops nothing.
+/// A log that is emptied after a moment in which the clock was ahead stops nothing.
 fn an_emptied_log_whose_names_are_ahead_takes_changes(code: &str) {
     let mut scene = Scene::new(code);
     scene.step(3_600);

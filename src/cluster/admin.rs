@@ -44,8 +44,8 @@ pub(super) fn ask(link: &mut StoreLink, question: &StoreQuestion) -> Result<Stor
     }
 }
 
-/// Opens the store for this version's functions, and loads them unless another version has made the keys. A node takes over the
-/// store of an earlier version. Nodes of that version take votes until then.
+/// Opens the store, and loads this version's functions unless another version has made the keys. Only a node takes over
+/// the store of an earlier version: until then the nodes of that version take votes.
 ///
 /// # Errors
 /// If the store cannot be reached, has keys or functions of another form, or does not let this user write.
@@ -142,8 +142,8 @@ pub fn filled_for(store: &str) -> Option<&str> {
     store.strip_prefix(&keys::filling(""))
 }
 
-/// Fills an empty store with servers and votes. The removals and the listings come from the nodes. Once they follow the store
-/// again, they give back what they know, and their facts outweigh the filled-in ones.
+/// Fills an empty store with servers and votes. The removals and the listings come from the nodes. Once the nodes
+/// follow the store again, they give back their facts, which outweigh the filled-in ones.
 pub struct Filling {
     primary: Primary,
     /// The id during the filling, and the id after it.

@@ -5,8 +5,8 @@ use parking_lot::Mutex;
 use super::link::LinkError;
 use super::reason::Reason;
 
-/// A refusal is over when the store has refused nothing for this long, in milliseconds: a store that refuses one command may take
-/// the next one.
+/// A refusal is over when the store has refused nothing for this long, in milliseconds. A store that refuses one
+/// command may take the next one.
 const QUIET_MS: u64 = 1_000;
 /// A reason that passes by itself is reported once it has lasted this long, in milliseconds.
 const PASSING_MS: u64 = 1_000;
@@ -47,6 +47,13 @@ impl LoggedFailure {
         is_due
     }
 
+    fn tell_end(&self, now_ms: u64) {
+        if !self.told.is_empty() {
+            let seconds = now_ms.saturating_sub(self.since_ms) / 1_000;
+            log::info!("the store answers again, after {seconds} s in which {}", self.meanwhile);
+        }
+    }
+
     fn is_over(&self, now_ms: u64) -> bool {
         let is_lost = matches!(self.error, LinkError::Lost(..)) || self.error.reason().passes();
         is_lost || now_ms >= self.last_ms + QUIET_MS
@@ -69,11 +76,16 @@ impl FailureLog {
             if failure.note(error, now_ms) {
                 log::error!("{error}; until it is well again {meanwhile}");
             }
-        } else if let Some(over) = noted.take_if(|failure| failure.is_over(now_ms))
-            && !over.told.is_empty()
-        {
-            let seconds = now_ms.saturating_sub(over.since_ms) / 1_000;
-            log::info!("the store answers again, after {seconds} s in which {}", over.meanwhile);
+        } else if let Some(over) = noted.take_if(|failure| failure.is_over(now_ms)) {
+            over.tell_end(now_ms);
+        }
+    }
+
+    /// Notes that the store has answered: a lost connection is over, a refusal need not be.
+    pub fn note_answer(&self, now_ms: u64) {
+        let is_lost = |failure: &mut LoggedFailure| matches!(failure.error, LinkError::Lost(..));
+        if let Some(over) = self.0.lock().take_if(is_lost) {
+            over.tell_end(now_ms);
         }
     }
 
@@ -98,6 +110,18 @@ mod tests {
 
     fn kind(log: &FailureLog) -> Option<Reason> {
         log.get().map(|(reason, _)| reason)
+    }
+
+    /// Regression: after a restart of Redis, a node without votes said for good that it takes none.
+    #[test]
+    fn an_answer_ends_a_lost_connection_and_no_refusal() {
+        let log = FailureLog::default();
+        log.note(Some(&LinkError::Lost(Reason::Unreachable, "gone".into())), 0, "");
+        log.note_answer(10);
+        assert_eq!(kind(&log), None);
+        log.note(Some(&LinkError::Refused(Reason::Memory, "OOM".into())), 20, "");
+        log.note_answer(20_000);
+        assert_eq!(kind(&log), Some(Reason::Memory));
     }
 
     #[test]

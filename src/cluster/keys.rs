@@ -17,7 +17,7 @@ pub const TOKENS: &str = "vs:{0}:tok";
 pub const GONE: &str = "vs:{0}:gone";
 /// A hash of node to the node's record.
 pub const NODES: &str = "vs:{0}:nodes";
-/// A hash with the store's id, schema and settings.
+/// A hash with the store's id, schema and settings, its greatest stamp, and its last entries.
 pub const META: &str = "vs:{0}:meta";
 
 /// The beginning of a store's id while it is being filled: no node follows it yet.

@@ -56,7 +56,7 @@ impl StoreLink {
     /// Connects and logs in. The connection and each reply may take up to `timeout`.
     ///
     /// # Errors
-    /// [`LinkError::Lost`], with what to look at.
+    /// [`LinkError::Lost`], with the cause.
     pub fn connect(access: &StoreAccess, host: &Host, timeout: Duration) -> Result<Self, LinkError> {
         let password = access.password.read().map_err(|why| LinkError::Lost(Reason::Authentication, why))?;
         let socket = StoreSocket::connect(host, &access.security, timeout).map_err(|(reason, why)| {

@@ -104,8 +104,8 @@ impl Primary {
         Look { barrier: self.check_eviction().err().or(unfit), run_id: run_id.clone(), evicted: *evicted }
     }
 
-    /// Why no vote may be sent to the primary, with the remedy: its functions are of another form than this version's, or its
-    /// user lacks rights. Loads the functions if there are none.
+    /// Why no vote may be sent to the primary, with the remedy. Either its functions are of another form than this
+    /// version's, or the user of this node lacks rights. Loads the functions if the primary has none or those of 1.0.0.
     ///
     /// # Errors
     /// If the primary does not answer, or refuses the functions.

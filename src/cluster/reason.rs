@@ -1,5 +1,5 @@
-//! Why the shared store does not do what it is asked, and why its state has to be read whole. By the kind of a reason the log
-//! tells a new failure from a reported one. This module knows no store.
+//! Why the shared store does not do what it is asked, and why its state has to be read whole. The log tells a new
+//! failure from a reported one by its reason. This module knows no store.
 
 /// An enum that has a label for each variant: on `/readyz`, in the log and on the metrics page.
 macro_rules! labelled {

@@ -53,15 +53,15 @@ impl RemovedVotes {
         }
     }
 
-    /// How many cooldowns of a server that goes now are live at `now`.
+    /// The number of a removed server's cooldowns that are live at `now`.
     #[must_use]
     pub(super) fn live(&self, server: ServerId, view: &CooldownView, now: UnixSeconds) -> usize {
         self.0.get(&server).map_or(0, |pairs| pairs.iter().filter(|pair| view.live(**pair, now).is_some()).count())
     }
 }
 
-/// Applies one event. Each event is an assignment: applied again, or to a state that is ahead, the last event on a pair or a
-/// server still has the last word.
+/// Applies one event. Each event is an assignment, and the last one on a pair or a server decides. This holds if events
+/// are applied again, or to a state that is ahead.
 pub(super) fn apply(
     event: &Event,
     table: &mut CooldownTable,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     proptest! {
-        /// Events that come together make what they make one after the other, and count what goes with its server.
+        /// Events make the same state together and one by one, and the votes of a removed server are counted.
         #[test]
         fn events_make_the_same_together_and_one_by_one(events in vec(event(), 0..40)) {
             let empty = || FullState { table: CooldownTable::default(), servers: Snapshot::default() };

@@ -67,6 +67,8 @@ fn status_goes_on_without_redis() {
 
     engine.run();
     for (node, said) in nodes.iter().zip(said) {
+        // Regression: a node said so only once a vote came.
+        wait_until("it says that votes are taken", || node.readiness().json()["votes"].is_null());
         node.wait_until_recording(1);
         wait_until("it says that votes are taken", || {
             let body = node.readiness().json();

@@ -32,6 +32,11 @@ fn what_no_replica_confirms_is_told_of_every_kind_of_vote() {
     assert_eq!(record(&second), (Some(true), Some(false)));
     let batch = second.control().post("/v1/votes/batch", &vote).json();
     assert_eq!((&batch["unchanged"], &batch["unconfirmed"]), (&1.into(), &1.into()), "{batch}");
+    // A refused vote and a rotation are no votes that one machine alone has.
+    assert_eq!(first.metric("vote_status_store_unconfirmed_total"), 2.0);
+    assert_eq!(first.control().cast(1, [192, 0, 2, 1]).status, 409);
+    assert_eq!(first.control().post("/v1/servers/1/token", "").status, 200);
+    assert_eq!(first.metric("vote_status_store_unconfirmed_total"), 2.0);
     replica.signal(Signal::CONT);
     wait_until("the replica has it", || record(&second) == (Some(true), None));
     wait_until("it has that of a batch", || {

@@ -18,7 +18,7 @@ pub(crate) const CLOCK_STEP_US_MAX: u64 = 250_000;
 pub(crate) const PATIENCE_US: u64 = 3_000_000;
 /// The slack of all checks: the store's clock goes in steps, and a node's milliseconds are whole.
 const SLACK_US: u64 = CLOCK_STEP_US_MAX + 10_000;
-/// The time in which a clock that went back may let a call through: the length of the step, and of the longest delay of calls.
+/// The time in which a clock that went back may let a late call through: the longest step back and the longest delay.
 const STEP_SEEN_US: u64 = 45_000_000;
 
 /// A change that a caller wanted.
@@ -272,8 +272,8 @@ impl Promises {
         }
     }
 
-    /// Whether another process has shown a vote since before this process began, and could give it back ever since the store lost
-    /// it: a process that starts waits for that.
+    /// Whether a process that starts has to wait until another one gives back this vote. That process has shown the
+    /// vote since before this process began, and could give it back ever since the store lost it.
     fn is_waited_for(&self, vote: &Vote, process: u64) -> bool {
         let (Some(begun_us), Some(lost_us)) = (self.begun.get(&process), self.lost_us) else { return false };
         vote.shown_by.iter().any(|(other, since_us)| {
@@ -283,8 +283,8 @@ impl Promises {
         })
     }
 
-    /// Whether a change that ended before a vote began may have taken that vote away all the same: the store forgot the change,
-    /// and took votes until a node gave it back.
+    /// Whether a change that ended before a vote began may have taken that vote away all the same. The store may have
+    /// forgotten the change, and have taken votes until a node gave it back.
     fn may_have_come_back(&self, wanted: &Wanted, vote: &Vote) -> bool {
         let is_since = |us: Option<u64>| us.is_some_and(|us| wanted.begun_us <= us);
         // The network may have held the call up: its term is not over, perhaps by a clock that was set back.

@@ -98,7 +98,7 @@ impl Crowd {
     }
 }
 
-/// The time in which callers and faults rest, but for one situation: no later entry of the log tells a node what it has missed.
+/// A time without callers and faults, except for one situation: no later entry shows a node that it has missed one.
 struct Rest {
     at_us: u64,
     /// Whether the run heals all faults before the situation.

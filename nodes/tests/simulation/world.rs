@@ -34,8 +34,8 @@ const CONNECT_AGAIN_US: u64 = 1_000_000;
 struct Link {
     /// The number of openings and closings: the connection is open if it is odd.
     epoch: u64,
-    /// The latest arrival, the instant at which its message was sent, and the latest reply: messages keep their order, and those
-    /// sent in one go arrive together.
+    /// The latest arrival, the instant at which its message was sent, and the latest reply. Messages keep their order,
+    /// and those sent in one go arrive together.
     sent_us: u64,
     sent_at_us: u64,
     answered_us: u64,

@@ -3,8 +3,8 @@
 /// The limits of a node. All times are in milliseconds.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// The time between two heartbeats. With each the node asks for the store's time and last entry, and renews its own record.
-    /// An answer on the votes' connection that is older gives no term.
+    /// The time between two heartbeats. With each the node asks for the store's time and last entry, and renews its own
+    /// record. An older answer on the votes' connection gives a change no term.
     pub heartbeat_ms: u64,
     /// The longest wait for a reply. A change is made within this time or never.
     pub patience_ms: u64,
@@ -14,8 +14,8 @@ pub struct Bounds {
     pub block_ms: u64,
     /// The time without a new record, while the store takes writes, after which no node waits for that node.
     pub silence_ms: u64,
-    /// The shortest wait of a node that starts, in time in which the store takes writes: the store may have lost the records of
-    /// nodes to wait for.
+    /// The shortest wait of a node that starts, in time in which the store takes writes. The store may have lost the
+    /// records of other nodes, which need this time to write them again.
     pub least_wait_ms: u64,
     /// The silence, while the store takes writes, after which all nodes forget a name.
     pub forget_ms: u64,

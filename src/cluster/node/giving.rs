@@ -74,8 +74,8 @@ impl Owed {
         self.aside.clear();
     }
 
-    /// The next facts, by their servers. The end of a listing goes together with the listing that took its place, if that is owed
-    /// too: else nodes that do not know it would show no server meanwhile.
+    /// The next facts, by their servers. The end of a listing goes together with its successor, if that is owed too.
+    /// Otherwise nodes that do not know the successor would show no server meanwhile.
     pub(super) fn next(&mut self, max: usize) -> Vec<Batch> {
         self.is_read = false;
         let share =

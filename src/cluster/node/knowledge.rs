@@ -94,7 +94,7 @@ pub(super) struct Overlay {
     dropped: HashSet<ServerId>,
 }
 
-/// Joins facts to the known and shown ones, and collects what follows.
+/// Joins facts to the known and shown ones, and collects the events to show and the new facts.
 pub(super) struct Join<'k> {
     known: &'k mut Knowledge,
     shown: &'k CooldownView,
@@ -145,7 +145,7 @@ impl<'k> Join<'k> {
         }
     }
 
-    /// Whether a fact makes or takes away a vote while another vote of its address counts, which the fact does not take away too.
+    /// Whether another vote of a fact's address counts: one that the fact neither makes nor takes away.
     pub(super) fn has_another_vote(&self, said: &Said) -> bool {
         let held = |address| self.held(Pair { server: said.server, address });
         match said.fact {

@@ -134,10 +134,11 @@ pub struct NodeMachine {
     /// Whether the store has functions of another version.
     is_foreign: bool,
     barrier: Option<String>,
-    /// Changes on their way by their callers, the callers of queued changes (nothing was asked for these yet), and callers by the
-    /// bits of their changes. Callers' numbers rise, and so do the deadlines of their changes.
+    /// Changes on their way, by their callers' numbers. `end_late` relies on deadlines that rise with these numbers.
     pending: BTreeMap<u64, Pending>,
+    /// The callers of queued changes: nothing was asked for these yet.
     queued: Vec<u64>,
+    /// Callers, by the bits of their changes.
     callers: HashMap<i64, u64>,
     /// The instant of the last input, and the instant at which this process last resumed after a pause.
     input_at_ms: Option<u64>,
@@ -264,7 +265,8 @@ impl NodeMachine {
         }
     }
 
-    /// Takes a change that a caller wants. The outcome names the caller by its number, which is greater than any before.
+    /// Takes a change that a caller wants. The outcome names the caller by its number, which has to be greater than any
+    /// before.
     pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
         match self.refusal(changes::is_vote(&change), now_ms).filter(|_| !self.may_wait(now_ms)) {
@@ -279,8 +281,8 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// Whether a change waits, within its deadline, for a state that ends soon: the wait for other nodes after a start, or a
-    /// connection that is being made.
+    /// Whether a change waits, within its deadline, for a state that ends soon. Such states are the wait for other
+    /// nodes and the opening of the votes' connection.
     fn may_wait(&self, now_ms: u64) -> bool {
         self.closed(now_ms).is_none()
             && self.pending.len() < self.bounds.changes_max
@@ -291,8 +293,8 @@ impl NodeMachine {
             }
     }
 
-    /// Takes a change of the store's report of itself: the store may hold the last entry and still lack facts, so the node reads
-    /// it whole. If other nodes may know these facts, the node waits for them as after a start.
+    /// Takes a reason for a whole reading, from the store's report of itself or from its clock. The store may hold the
+    /// last entry and still lack facts. If other nodes may know these facts, the node waits for them as after a start.
     pub fn doubt(&mut self, cause: RebuildCause, now_ms: u64) {
         self.note_doubt(cause);
         self.may_others_know |= cause.may_have_lost();

@@ -1,5 +1,5 @@
-//! A whole reading of the store, piece by piece, while others write. The pieces are of different moments. But all of them are
-//! facts, and so are the later entries of the log: joined, they are the state at the end of the log.
+//! A whole reading of the store, piece by piece, while others write. The pieces are of different moments, but all of
+//! them are facts, as are the later entries of the log. Joined, they are the state at the end of the log.
 //!
 //! That holds within one history. A store that goes back during a reading would leave facts in it that the store lacks. So each
 //! piece is asked for together with the store's last entry, and the log has to lead over each of these entries.
@@ -257,7 +257,8 @@ impl StateReading {
         }
     }
 
-    /// Takes in entries of the log. Gives whether the log goes on from here. A whole reading may follow the log further.
+    /// Takes in entries of the log. Gives whether the log goes on from here. A finished reading may follow the log
+    /// further.
     pub(crate) fn follow(&mut self, lines: Vec<LogItem>, cooldown: Cooldown, now: UnixSeconds) -> bool {
         let shown = self.state.table.view();
         let mut overlay = Overlay::default();
@@ -294,10 +295,10 @@ impl StateReading {
 struct HeldVotes(HashMap<ServerId, Vec<(UnixSeconds, VoterAddress)>>);
 
 impl HeldVotes {
-    /// Takes the votes out of an entry's facts. Votes go that come before the end of their server's present listing, or before
-    /// another listing of it begins: they were of an earlier one. The end of an earlier listing may come late, from a node that
-    /// was away: it says nothing of the votes before it. `None` if an entry has both, and the listing has had another token since
-    /// it began: it may have begun with this entry, or long before.
+    /// Takes the votes out of an entry's facts. Drops the held votes of an earlier listing: those before the end of the
+    /// server's present listing, and those before another listing of it begins. The end of an earlier listing may come
+    /// late, from a node that was away: it says nothing of the votes before it. `None` if an entry has both an end and
+    /// a listing with a later token: that listing may have begun with this entry, or long before.
     fn hold(&mut self, facts: Vec<EntryFact>, present: impl Fn(ServerId) -> Option<Listing>) -> Option<Vec<EntryFact>> {
         let mut ended = HashSet::new();
         let mut rest = Vec::new();

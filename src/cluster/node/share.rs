@@ -28,7 +28,11 @@ impl Share {
         let mut facts: Vec<(u64, Said)> = facts.into_iter().map(|said| (place_of(said.server), said)).collect();
         facts.sort_unstable();
         facts.dedup();
-        let (left, at) = (facts.len(), facts.len() * rank / nodes.max(1));
+        let (left, mut at) = (facts.len(), facts.len() * rank / nodes.max(1));
+        // The addresses of a vote stay together.
+        while at > 0 && at < left && are_together(&facts[at - 1].1, &facts[at].1) {
+            at -= 1;
+        }
         Self { settled: vec![false; left], facts, left, at }
     }
 
@@ -152,8 +156,13 @@ mod tests {
     fn the_addresses_of_a_vote_are_given_together() {
         let listing =
             crate::cluster::wire::fact::Listing::read("1800000000000000-00000000000000ab").expect("a listing");
-        let fact = |address| Fact::Vote(listing, UnixSeconds(9), VoterAddress::V4(Ipv4(address)));
-        let votes = (0..3).map(|address| Said { server: ServerId(1), fact: fact(address) }).collect();
-        assert_eq!(Share::new(votes, 0, 1).next(1).len(), 3);
+        let vote = |at, address| Said {
+            server: ServerId(1),
+            fact: Fact::Vote(listing, UnixSeconds(at), VoterAddress::V4(Ipv4(address))),
+        };
+        let votes = vec![vote(9, 0), vote(9, 1), vote(9, 2), vote(10, 0)];
+        for rank in 0..2 {
+            assert_eq!(Share::new(votes.clone(), rank, 2).next(1), votes[..3], "rank {rank}");
+        }
     }
 }

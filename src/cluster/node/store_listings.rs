@@ -1,5 +1,5 @@
-//! The store's listings at the entry that a node has come to, where the node knows better. A vote in the log names its server,
-//! and not its listing: that is the one which the store has there.
+//! The store's listings at the entry that a node has come to, where the node knows better. A vote in the log names its
+//! server and no listing: it is of the listing that the store has at that entry.
 
 use std::collections::HashMap;
 

@@ -454,8 +454,9 @@ fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
     }
 }
 
-/// Regression: a node had not read yet that a server was removed and listed again, and cancelled an earlier vote, which another
-/// node had recorded since. It told the caller that the cooldown was over, and went on to show the vote of the former listing.
+/// Regression: a server was removed and listed again, and another node recorded an earlier vote there. A node that had
+/// read none of this cancelled that vote. It told the caller that the cooldown was over, and went on to show the vote
+/// of the former listing.
 #[test]
 fn a_cancellation_is_told_once_no_later_vote_counts() {
     let earlier = UnixSeconds(at().0 - 9);

@@ -200,8 +200,9 @@ impl NodeMachine {
         }
     }
 
-    /// Tells a caller the outcome that the log has brought. If another vote counts by now, the store had forgotten that one when
-    /// it made the change. Nobody is to be paid for both votes, and no caller is told that a shown cooldown is over.
+    /// Tells a caller the outcome that the log has brought. If another vote counts by now, the store had forgotten that
+    /// one when it made the change: then the outcome is in doubt. So no voter is paid for both votes, and no caller is
+    /// told that a shown cooldown is over.
     fn tell(&mut self, caller: u64, server: Option<ServerId>, done: Done, now_ms: u64) {
         let only = self.pending.get(&caller).filter(|pending| pending.leaves_no_other_vote());
         let facts = only.map(|pending| pending.facts(server, &done)).unwrap_or_default();

@@ -192,8 +192,8 @@ fn is_change(reply: &Reply) -> bool {
     }
 }
 
-/// Whether the lines of a command are made one by one. The lines of all other commands are made together: each takes more than
-/// one journey to the store. A line that has to begin again then comes behind later lines.
+/// Whether the lines of a command are made one by one. The lines of all other commands are made together, as each takes
+/// more than one round trip to the store. Then a line that begins again may come behind later lines.
 fn depends_on_order(command: &Command) -> bool {
     match command {
         Command::Servers(servers, _) => {
@@ -211,7 +211,7 @@ fn depends_on_order(command: &Command) -> bool {
     }
 }
 
-/// The need of a part of a command.
+/// A planned part of a command.
 enum Planned {
     /// No change: this is its answer.
     Known(Reply),

@@ -1,5 +1,5 @@
-//! The recorder of a node that shares its store with others. It owns the state that is shown and the machine that knows the
-//! store, and gives the machine its inputs: answers of the two lines, commands of the control service, and time.
+//! The recorder of a node that shares its store with others. It owns the state that is shown and the machine that knows
+//! the store. The machine's inputs are answers of the two lines, commands of the control service, and time.
 //!
 //! ```text
 //! control ─ command ─→ recorder ─ question → line ─→ store
@@ -50,7 +50,8 @@ pub(super) use line_end::LineEnd;
 use notes::{MEANWHILE, WITHOUT_VOTES};
 use watched::EventObserver;
 
-/// The longest wait of a digest until the state is the log up to an entry, in milliseconds. Its caller compares more than once.
+/// The longest wait of a digest until the shown state is the log up to one entry, in milliseconds. The caller of a
+/// digest compares more than once.
 const DIGEST_WAIT_MS: u64 = 1_000;
 /// The most messages in one round, besides the first one.
 const MESSAGES_MAX: usize = 256;
@@ -102,16 +103,17 @@ pub struct NodeRecorder {
     id_path: PathBuf,
     next_tick_ms: u64,
     commands: Commands,
-    /// Questions for a digest, each with the end of its wait for a moment in which the shown state is the log up to an entry.
+    /// Questions for a digest, each with the end of its wait. Each waits until the shown state is the log up to
+    /// one entry.
     digests: Vec<(Respond, u64)>,
-    /// Commands, and changes of the last command taken, that wait until fewer changes are on their way.
+    /// Commands, and changes of commands that were taken: they wait until fewer changes are on their way.
     queue: VecDeque<Request>,
     changes: VecDeque<(u64, WantedChange)>,
     /// The store's time minus the monotonic clock, in microseconds.
     offset_us: Option<i64>,
-    /// The id of the store's process and the keys that it had evicted, at the last look; and whether it has evicted keys since
-    /// the state was read.
+    /// The id of the store's process, and the number of keys that it had evicted, at the last look.
     evicted: Option<(String, u64)>,
+    /// Whether evicted keys still have to lead to another reading of the state.
     is_eaten: bool,
     /// The time of the log's last answered question, in microseconds of the monotonic clock.
     log_asked_us: u64,
@@ -303,7 +305,11 @@ impl NodeRecorder {
         }
         if let Some(caller) = unconfirmed.and_then(|bits| self.machine.caller(bits)) {
             self.commands.note_unconfirmed(caller);
-            self.status.unconfirmed.add(1);
+            self.status.unconfirmed.add(u64::from(answer.reply.is_vote()));
+        }
+        if line == NodeLine::Votes && !matches!(answer.reply, StoreReply::Refused(_)) {
+            // Without votes, nothing else shows that the line works again.
+            self.status.votes_reason.note_answer(now_ms);
         }
         self.machine.answered(line, answer, now_ms);
     }
@@ -318,7 +324,7 @@ impl NodeRecorder {
         };
         self.is_eaten |= is_same && evicted > dropped_before;
         if !is_same {
-            // Nobody can tell what the former process evicted in its last moments.
+            // The former process may have evicted keys after the last look.
             self.machine.doubt(RebuildCause::History, now_ms);
         }
         self.status.barrier.note(barrier.as_ref(), now_ms, WITHOUT_VOTES);
@@ -332,8 +338,8 @@ impl NodeRecorder {
         }
     }
 
-    /// The store's clock stamps votes, so the node answers by it. If it goes back, the node asks the store which votes are live
-    /// again.
+    /// The store's clock stamps votes, so the node answers by it. If the clock goes back further than the node waits
+    /// out, votes that had ended may be live again, and the node reads the state.
     fn keep_clock(&mut self, store_ms: u64, asked_us: u64, answered_us: u64) {
         let us = |us: u64| i64::try_from(us).unwrap_or(i64::MAX);
         let store_us = us(store_ms.saturating_mul(1_000));
@@ -427,8 +433,8 @@ impl NodeRecorder {
         events.iter().filter_map(state::voted).for_each(|pair| self.live.waiting.tell(pair));
     }
 
-    /// Shows new servers before their votes, and takes old votes away before their servers: no request sees a vote for a server
-    /// that is not listed.
+    /// Shows the servers, and then the votes. A request looks up its server first: a vote of a server that is not
+    /// listed answers nothing.
     fn replace(&mut self, mut state: FullState) {
         let servers = Snapshot::clone(&self.live.directory.snapshot());
         self.live.publish(std::mem::replace(&mut state.servers, servers));

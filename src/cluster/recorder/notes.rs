@@ -24,7 +24,8 @@ const NOT_READY: &str = "status requests are answered 503";
 pub(super) const WITHOUT_VOTES: &str = "votes and changes are answered 503";
 
 impl NodeRecorder {
-    /// Answers the questions for a digest whose moment has come: the shown state is the log up to an entry, or the wait is over.
+    /// Answers the questions for a digest that are due: the shown state is the log up to one entry, or their wait is
+    /// over.
     pub(super) fn tell_digests(&mut self) {
         if self.digests.is_empty() {
             return;

@@ -80,6 +80,14 @@ pub enum StoreReply {
     Refused(StoreRefusal),
 }
 
+impl StoreReply {
+    /// Whether a vote counts by this reply.
+    #[must_use]
+    pub const fn is_vote(&self) -> bool {
+        matches!(self, Self::Done(Done::Recorded(..) | Done::Unchanged(_), _))
+    }
+}
+
 /// A node's record of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecord {
@@ -192,7 +200,7 @@ pub struct StoreRefusal {
     pub text: String,
 }
 
-/// Kinds of refusals, by what a node does about them.
+/// The kind of a refusal, which decides how a node goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RefusalKind {
     /// The store is another one, or empty.
@@ -272,7 +280,6 @@ impl RefusalKind {
 }
 
 fn seconds(value: &Value) -> Option<UnixSeconds> {
-    // A score may come as any spelling of a whole number.
     Some(UnixSeconds(u32::try_from(number(value)?).ok()?))
 }
 
