@@ -24,7 +24,7 @@ const COMMANDS_MAX: usize = COMMIT_EVENTS_MAX / COMMAND_LINES_MAX;
 /// The reason to refuse a vote of a batch.
 const WITHOUT_TIME: &str = "voted_at is missing: a vote that is taken over says when it was cast";
 
-/// The memory of a line's token beside the line, about, in bytes.
+/// About the memory that a line's token takes beside the line, in bytes.
 const TOKEN_BYTES: usize = 48;
 
 /// The kind of a batch's lines, and the lines until they are sent.

@@ -165,7 +165,7 @@ const EXPECTED: &str = "`, expected ";
 fn read<'a>(text: &'a [u8], word: &'static str) -> Result<Raw<'a>, Invalid> {
     json::object(text).map_err(|error| {
         let reason = error.to_string();
-        // Bodies are one line: the place in it says no more than the reason.
+        // Most bodies are one line, so the position adds nothing to the reason.
         let reason = reason.rsplit_once(" at line ").map_or(reason.as_str(), |(reason, _)| reason);
         let reason = match reason.strip_prefix(UNKNOWN).and_then(|reason| reason.rsplit_once(EXPECTED)) {
             Some((name, known)) => format!("{UNKNOWN}{}{EXPECTED}{known}", echo(name, NAME_ECHO_BYTES_MAX)),

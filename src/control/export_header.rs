@@ -1,5 +1,5 @@
-//! The first line of an export: its kind, the settings for reading its votes, the time when it was made, and its store
-//! (contract, "Settings of a store").
+//! The first line of an export: its kind, the settings for reading its votes, its time, and its store (contract,
+//! "Settings of a store").
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 
 /// The form of an export that this service makes, and the newest that it reads.
 const VERSION: u32 = 1;
-/// The service that the export is of.
+/// The service that makes these exports.
 const KIND: &str = "vote-status";
 /// The first member of a header, which no vote and no server has.
 const FIRST_MEMBER: &[u8] = b"\"export\"";

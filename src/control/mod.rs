@@ -279,7 +279,7 @@ impl ControlService {
     /// Sends a command, whose reply wakes the connection. `None` if the recorder does not take it.
     fn submit(&self, command: Command, context: &Context<'_>) -> Option<Receiver<Reply>> {
         if self.parts.shared.is_some() && context.client.has_ended() {
-            // The node may have stood still meanwhile, and the client may have sent all of it to another node.
+            // The node may have stood still meanwhile, and the client may have sent its request to another node.
             return None;
         }
         let (sender, receiver) = channel();

@@ -119,7 +119,7 @@ impl From<Invalid> for ControlAnswer {
     }
 }
 
-/// The answer to a recorder's reply about one vote or one server. If the reply has no outcome, it is in doubt.
+/// The answer to a reply about one vote or one server. A reply without an outcome leaves the change in doubt.
 #[must_use]
 pub fn answer(reply: &Reply) -> ControlAnswer {
     let in_doubt = || ControlAnswer::store_unavailable_saying(SILENT);
@@ -138,7 +138,7 @@ pub fn answer(reply: &Reply) -> ControlAnswer {
     }
 }
 
-/// The reply, once it is there. If the recorder has ended, it never comes, and the outcome is in doubt: a shared store
+/// The reply, once it is there. A recorder that has ended never replies, and the outcome is in doubt: a shared store
 /// may have recorded the vote before.
 pub(super) fn arrived(reply: &Receiver<Reply>) -> Option<Reply> {
     match reply.try_recv() {
@@ -199,7 +199,7 @@ struct VoteBody {
     next_vote_at: String,
     #[serde(skip_serializing_if = "Not::not")]
     unchanged: bool,
-    /// False if fewer replicas than `serve` wants had the vote in time.
+    /// False if fewer replicas than `--store-wait-replicas` held the vote in time.
     #[serde(skip_serializing_if = "bool::clone")]
     confirmed: bool,
 }
@@ -275,7 +275,7 @@ impl<'a> ServerBody<'a> {
 pub struct ServersBody<'a> {
     /// In order of id.
     pub servers: Vec<ServerBody<'a>>,
-    /// The start of the next page, if there is one.
+    /// The last id of this page, which is `after` for the next page, if there is one.
     pub next: Option<u32>,
 }
 

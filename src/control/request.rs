@@ -60,48 +60,59 @@ pub fn behind_key(path: &[u8]) -> Option<&[u8]> {
 pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, ControlAnswer> {
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
-    let get = |ask| by_method(head, "GET, HEAD", [(Method::Get, ask)]);
-    let post = |ask| by_method(head, "POST", [(Method::Post, ask)]);
+    // The method first: a wrong method gets 405, whatever path and query name.
+    let get = || by_method(head, "GET, HEAD", [(Method::Get, ())]);
+    let post = || by_method(head, "POST", [(Method::Post, ())]);
     let command = KeyedRequest::Command;
     let whole = |ask| command(CommandRequest::Whole(ask));
-    match *segments.as_slice() {
-        [b"export"] => get(KeyedRequest::Export),
-        [b"watch"] => get(KeyedRequest::Watch(query)),
-        [b"cluster"] => get(KeyedRequest::Cluster),
-        [b"cluster", b"digest"] => get(whole(Command::Digest)),
-        [b"votes"] => post(command(CommandRequest::Vote(query.mode(Mode::Cast)?))),
+    Ok(match *segments.as_slice() {
+        [b"export"] => get().map(|()| KeyedRequest::Export)?,
+        [b"watch"] => get().map(|()| KeyedRequest::Watch(query))?,
+        [b"cluster"] => get().map(|()| KeyedRequest::Cluster)?,
+        [b"cluster", b"digest"] => get().map(|()| whole(Command::Digest))?,
+        [b"votes"] => {
+            post()?;
+            command(CommandRequest::Vote(query.mode(Mode::Cast)?))
+        }
         [b"votes", b"batch"] => {
-            post(KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.batch_options()?))
+            post()?;
+            KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.batch_options()?)
         }
         [b"votes", id, ip] => {
-            // The method first: a wrong method gets 405, whatever the path names.
             let is_cancel = by_method(head, "GET, HEAD, DELETE", [(Method::Get, false), (Method::Delete, true)])?;
             let (address, server) = (voter_address(ip)?, server_id(id)?);
-            Ok(match is_cancel {
+            match is_cancel {
                 true => whole(Command::Cancel(server, address)),
                 false => KeyedRequest::ShowVote(Pair { server, address }),
-            })
+            }
         }
         [b"voters", ip] => {
             by_method(head, "DELETE", [(Method::Delete, ())])?;
-            Ok(whole(Command::CancelAll(voter_address(ip)?)))
+            whole(Command::CancelAll(voter_address(ip)?))
         }
-        [b"servers"] => get(KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)),
+        [b"servers"] => {
+            get()?;
+            KeyedRequest::ListServers(query.number("after")?.map(ServerId), query.size("limit")?)
+        }
         [b"servers", b"batch"] => {
-            post(KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.batch_options()?))
+            post()?;
+            KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.batch_options()?)
         }
         [b"servers", id] => {
-            let id = server_id(id)?;
-            let methods = [
-                (Method::Get, KeyedRequest::ShowServer(id, query.flag("cooldowns")?)),
-                (Method::Put, command(CommandRequest::PutServer(id))),
-                (Method::Delete, whole(Command::Remove(id))),
-            ];
-            by_method(head, "GET, HEAD, PUT, DELETE", methods)
+            let methods = [Method::Get, Method::Put, Method::Delete].map(|method| (method, method));
+            let (method, id) = (by_method(head, "GET, HEAD, PUT, DELETE", methods)?, server_id(id)?);
+            match method {
+                Method::Put => command(CommandRequest::PutServer(id)),
+                Method::Delete => whole(Command::Remove(id)),
+                _ => KeyedRequest::ShowServer(id, query.flag("cooldowns")?),
+            }
         }
-        [b"servers", id, b"token"] => post(whole(Command::Rotate(server_id(id)?))),
-        _ => Err(ControlAnswer::fault(Fault::NotFound)),
-    }
+        [b"servers", id, b"token"] => {
+            post()?;
+            whole(Command::Rotate(server_id(id)?))
+        }
+        _ => return Err(ControlAnswer::fault(Fault::NotFound)),
+    })
 }
 
 pub(super) fn by_method<T, const METHODS: usize>(
@@ -129,8 +140,8 @@ fn server_id(segment: &[u8]) -> Result<ServerId, ControlAnswer> {
 pub struct Query<'a>(&'a [u8]);
 
 impl Query<'_> {
-    /// The filter of a watch: a server, by its number or its token, an address, and whether to show only lines
-    /// that name no listed server.
+    /// The filter of a watch: a server, by its number or its token, and an address. A flag asks for only the lines that
+    /// name no listed server.
     ///
     /// # Errors
     /// The answer to an invalid filter.

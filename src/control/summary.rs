@@ -13,7 +13,7 @@ use crate::vote::id::{ServerId, Token};
 /// Room for the counts and the frame of the answer, in bytes: more than they take with every number
 /// at its longest.
 const COUNTS_BYTES: usize = 512;
-/// The same for the frame of one line.
+/// Room for the frame of one line of the answer, in bytes.
 const LINE_FRAME_BYTES: usize = 64;
 /// The most generated tokens that the answer lists: less than half of it. The rest stays for refused lines, of which a
 /// client has no other list.
@@ -26,7 +26,7 @@ pub struct Summary {
     pub recorded: u64,
     /// Lines that changed nothing, as the store held the same already.
     pub unchanged: u64,
-    /// Votes of both kinds that the replicas of a shared store did not confirm in time.
+    /// Recorded and unchanged votes that the replicas of a shared store did not confirm in time.
     #[serde(skip_serializing_if = "is_zero")]
     pub unconfirmed: u64,
     /// Votes that were refused for a cooldown.
@@ -85,7 +85,7 @@ struct SummaryLine {
 }
 
 impl SummaryLine {
-    /// The most bytes that the line takes in the answer. There are no other escapes: an echo has no
+    /// The most bytes that the line takes in the answer. Only quotes and backslashes are escaped: an echo has no
     /// control characters.
     fn bytes(&self) -> usize {
         let escapes = self.message.bytes().filter(|byte| matches!(byte, b'"' | b'\\')).count();

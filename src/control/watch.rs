@@ -1,6 +1,6 @@
 //! `GET /v1/watch`: questions and votes, a line each, for as long as the client reads them.
 //!
-//! From time to time, the control worker wakes the connection of each watcher with waiting lines.
+//! Once every [`PACE_MS`], the control worker wakes the connection of each watcher with waiting lines.
 
 use super::reply::ControlAnswer;
 use super::stream::{append_lines, append_stream_end, append_stream_head};

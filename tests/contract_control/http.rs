@@ -87,6 +87,12 @@ fn what_is_not_there_is_said() {
         ("GET /v1/servers/28/token", "POST"),
         ("POST /healthz", "GET"),
         ("DELETE /readyz", "GET"),
+        // The method counts before the arguments.
+        ("GET /v1/votes?mode=x", "POST"),
+        ("GET /v1/votes/batch?mode=x", "POST"),
+        ("DELETE /v1/servers?limit=x", "GET"),
+        ("PATCH /v1/servers/x?cooldowns=2", "PUT"),
+        ("GET /v1/servers/x/token", "POST"),
     ] {
         let (method, path) = request.split_once(' ').expect("a method and a path");
         let bytes = control.request_bytes(method, path, None);

@@ -110,14 +110,14 @@ fn each_vote_that_is_not_recorded_has_a_line_that_says_why() {
     let own = format!(r#""voted_at":"{since}""#);
     let of_28 = |ip: &str, more: &str| format!(r#""server_id":28,"ip":"{ip}",{more}"#);
     let cases = [
-        // A vote by its token, too. A vote of several addresses has one line for each.
+        // A vote by its token, too. A vote of several addresses has one line for each voter.
         (
             "",
-            r#"{"token":"demo","ips":["203.0.113.7","2001:db8:0:7:1::"]}"#.to_owned(),
+            r#"{"token":"demo","ips":["2001:db8:0:7:1::","203.0.113.7","2001:db8:0:7::2"]}"#.to_owned(),
             409,
             vec![
-                of_28("203.0.113.7", &format!(r#""outcome":"in_cooldown",{cooldown}"#)),
                 of_28("2001:db8:0:7::", &format!(r#""outcome":"in_cooldown",{cooldown}"#)),
+                of_28("203.0.113.7", &format!(r#""outcome":"in_cooldown",{cooldown}"#)),
             ],
         ),
         (
