@@ -62,7 +62,7 @@ pub struct Clock {
 
 /// The time shown, in two words that each reader loads: see [`Shown`].
 struct Time {
-    /// In microseconds: whole milliseconds are cut off on both sides, and the time of the service would lag.
+    /// In microseconds: in milliseconds, both clocks would be truncated, and the time of the service would lag.
     offset_us: AtomicI64,
     still_us: AtomicI64,
     /// The certain line as the recorder last read it, in seconds since 1970.
@@ -150,7 +150,8 @@ impl Clock {
         self.time.certain_s.store(certain.0, Ordering::Relaxed);
     }
 
-    /// The certain line: a cooldown that has ended by it has ended for good. Until it is first shown, it is the time shown.
+    /// The certain line: a cooldown that has ended by it has ended for good. Until the line is first shown, this is the
+    /// time shown.
     #[must_use]
     pub fn certain(&self) -> UnixSeconds {
         UnixSeconds(self.time.certain_s.load(Ordering::Relaxed)).min(self.now().wall)

@@ -3,10 +3,10 @@
 //! The modules by floor, the lowest floor first. A module imports only from lower floors:
 //!
 //! * [`vote`] is the domain: ids, addresses, instants, the cooldown table, the directory, the answer. [`lists`] has
-//!   linked lists of slots.
+//!   linked lists of slots, and `slices` lets long work give way.
 //! * [`http`] is the protocol without sockets, [`store`] keeps votes and servers on disk, [`waiting`] has the requests
 //!   that wait for a vote, and [`watch`] shows questions and changes live. [`clock`], [`json`], [`limits`],
-//!   [`metrics`], [`random`], [`readiness`], `slices` and `whole_file` are tools.
+//!   [`metrics`], [`random`], [`readiness`] and `whole_file` are tools.
 //! * [`net`] is the engine that moves bytes, [`recorder`] the one thread that writes, and [`pages`] has the documents.
 //! * [`public`] and [`control`] are the two services. `cluster` (with the cargo feature `redis`) follows a store that
 //!   nodes share.

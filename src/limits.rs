@@ -1,5 +1,5 @@
-//! The bounds that modules share or an operator may change, with their reasons. An operator changes those in [`Limits`].
-//! A bound of one module stands in that module.
+//! The bounds that modules share, and those that an operator may change ([`Limits`]), with their reasons. A bound of
+//! one module stands in that module.
 
 /// The most bytes of one read, and of one turn of work for one connection. While more waits to be sent, the connection
 /// is not read from.
@@ -29,10 +29,10 @@ pub const EVENTS_PER_TURN: usize = 256;
 /// Connections that continue unfinished work of the last turn in one turn. Thousands of long pipelines would make a
 /// turn so long that clients with one question wait for seconds.
 pub const RESUMED_PER_TURN: usize = 64;
-/// Waiting requests that are answered in one turn for one reason. There are four reasons: a few were woken, a crowd was woken,
-/// their time is over, or their places or memory are needed. The worker's other connections have their turn in between.
+/// Waiting requests that are answered in one turn for one reason: other connections have their turn in between. There
+/// are four reasons: a few were woken, a crowd was woken, their time is over, or their slots or memory are needed.
 pub const WOKEN_PER_TURN: usize = 16;
-/// The most answers to waiting requests that a request waits for, once the poll reports it.
+/// Once the poll reports a request, at most this many waiting requests are answered before it.
 pub const TOLD_BEFORE_OTHERS_MAX: usize = 4 * WOKEN_PER_TURN;
 /// Waiting requests whose time is over are answered at whole multiples of this, in milliseconds: never early, and at
 /// most this late. One turn then serves several clients, which also ask again together.
@@ -50,19 +50,20 @@ pub const DRAIN_GRACE_MS: u64 = 500;
 /// Connections above the maximum that each worker keeps, just long enough for them to be told 503 or to take a last
 /// answer. Fewer where descriptors are few: see [`Shares`].
 pub const TURNED_AWAY_MAX: usize = 256;
-/// Where all places are taken, how long a client may say nothing or take nothing of its answer, in milliseconds: much more than
-/// a round trip. A crowd of silent connections takes only as many places from waiting requests as come in this time.
+/// While all slots are taken, how long a client may send nothing or take nothing of its answer, in milliseconds: far
+/// more than a round trip. A crowd of silent connections takes as many slots from waiting requests as come in this
+/// time, and no more.
 pub const STUCK_MS: u64 = 1_000;
-/// The connections of one network that have not asked are a crowd if they hold more than all places divided by this.
+/// The connections of one network that have not asked are a crowd if they hold more than all slots divided by this.
 pub const CROWD_PART: usize = 16;
-/// How long a worker accepts no connection when the system has no descriptor left and none can be freed, in milliseconds.
+/// How long a worker stops accepting when the system has no descriptor left and none can be freed, in milliseconds.
 pub const ACCEPT_PAUSE_MS: u64 = 50;
 /// Descriptors kept back from `--max-connections` for the store, signals and standard streams.
 pub const DESCRIPTORS_KEPT: usize = 64;
 /// Descriptors that one worker takes besides its connections: two polls, a mailbox, some listeners.
 pub const DESCRIPTORS_PER_WORKER: usize = 8;
-/// The most open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Many more than a
-/// site has reasons for: while there are places, a crowd without the key holds up no other client.
+/// The most open connections to the control listener; fewer where descriptors are few: see [`Shares`]. Far more than a
+/// site needs: while slots are free, a crowd without the key holds up no other client.
 pub const CONTROL_CONNECTIONS_MAX: usize = 8_192;
 /// The largest default of `--max-connections`: the kernel holds some KB for each connection, and a slot here takes 0.3
 /// KB, which is kept for the next one. The memory that connections use has its own bound.
@@ -77,7 +78,8 @@ pub const COMMAND_LINES_MIN: usize = 32;
 pub const LOG_QUEUE_MAX: usize = 1_024;
 /// How long an ending process waits for its last log lines to be read, in milliseconds.
 pub const LOG_FLUSH_MS: u64 = 1_000;
-/// Votes and changes from which on a commit takes no further command. Many, as an import's votes lie all over the file.
+/// A commit takes no further command once it has this many votes and changes. The number is high, as an import's votes
+/// lie all over the file.
 pub const COMMIT_EVENTS_MAX: usize = 131_072;
 /// The most bytes of a client's text that are quoted back to it: enough to find the place.
 pub const ECHO_BYTES_MAX: usize = 200;
@@ -85,10 +87,11 @@ pub const ECHO_BYTES_MAX: usize = 200;
 pub const BATCH_LINE_BYTES_MAX: usize = 4_096;
 /// Largest answer to a batch, in bytes: of many refused lines, it names the first ones.
 pub const BATCH_ANSWER_BYTES_MAX: usize = 1024 * 1024;
-/// Votes that are sorted at once where the store is written anew, 20 bytes each. Each slice is a walk through the table.
+/// Votes that are sorted at once where the store is written anew, 20 bytes each. Each slice costs a walk through the
+/// table.
 pub const RENEWAL_SLICE_ROWS: usize = 1 << 20;
-/// The fewest slices of all votes, each of which takes 14 bytes of the table or more. A start that writes the store
-/// anew is to find the memory that the run before it had.
+/// The fewest slices in which the store is written anew. Sorting then takes at most 2.5 bytes for each vote, where the
+/// table takes 14 or more: a start that writes the store anew should need little more memory than the run before it.
 pub const RENEWAL_SLICES_MIN: usize = 8;
 /// Servers on one page of a listing, by default.
 pub const PAGE_SERVERS_DEFAULT: usize = 100;
@@ -113,7 +116,7 @@ pub struct Limits {
     pub head_timeout_ms: u64,
     /// An idle connection is closed after this, in milliseconds.
     pub idle_timeout_ms: u64,
-    /// The peer must take a waiting answer within this, in milliseconds.
+    /// The peer must take an unsent answer within this, in milliseconds.
     pub write_timeout_ms: u64,
     /// The memory that all connections may use together, those of the control listener too, in bytes.
     pub buffer_bytes_max: u64,
@@ -159,8 +162,9 @@ impl Shares {
     }
 
     /// The shares of `descriptors` with this many public workers. Some descriptors are kept for other uses than
-    /// connections. The other bounds shrink where they would take more than a part of the rest. If an operator `asked`
-    /// for more public connections than that leaves, they come out of the control listener's part, down to a sixteenth.
+    /// connections. Of the rest, an eighth at most goes to connections that are turned away, and a quarter at most to
+    /// the control listener. If an operator `asked` for more public connections than that leaves, they come out of the
+    /// control listener's part, down to a sixteenth.
     #[must_use]
     pub fn of(descriptors: usize, workers: usize, asked: Option<usize>) -> Self {
         let loops = workers + 1;

@@ -5,9 +5,9 @@ declare(strict_types=1);
 /**
  * Records the votes of a site with the vote-status service. No vote is lost, and none counts twice.
  *
- * A vote is first written to a table of the site's own database, in one transaction with the site's own
- * rows for it. Then it is sent. A cron line sends again what could not be sent. One file, PHP 8.1 or later
- * with its curl and PDO extensions. The tables are in outbox.mysql.sql and outbox.sqlite.sql beside this
+ * The outbox first writes a vote to a table of the site's own database, in one transaction with the site's own
+ * rows for it. Then it sends the vote. A cron line sends again the votes that could not be sent. One file, PHP 8.1
+ * or later with its curl and PDO extensions. The tables are in outbox.mysql.sql and outbox.sqlite.sql beside this
  * file; outbox.upgrade.sql changes a table of 1.0 for both databases.
  *
  *     $lost = function (array $vote) use ($pdo): void {
@@ -20,8 +20,8 @@ declare(strict_types=1);
  *
  * And once a minute, from cron: `$outbox->replay()`.
  *
- * A vote is (server, address, second), for the service as for the outbox. Each such second is taken once,
- * and stays taken for a cooldown: of a double click one vote is written.
+ * For the service and for the outbox, a vote is (server, address, second). The outbox takes each such second once,
+ * and keeps it for a cooldown: of a double click, one vote is written.
  */
 final class VoteStatusOutbox
 {
@@ -29,26 +29,26 @@ final class VoteStatusOutbox
     public const RECORDED = 'recorded';
     /** Another vote counts for this server and address, see `next_vote_at`. The site's rows were taken back. */
     public const IN_COOLDOWN = 'in_cooldown';
-    /** The service cannot say now. The vote is kept, and replay() sends it. */
+    /** The service cannot judge the vote now. The vote is kept, and replay() sends it. */
     public const LATER = 'later';
-    /** Key or URL is wrong, see `message`. The vote is kept, and replay() sends it once that is mended. */
+    /** Key or URL is wrong, see `message`. The vote is kept, and replay() sends it once that is corrected. */
     public const MISCONFIGURED = 'misconfigured';
     /** The service takes no such vote, see `message`: no address, or too old. The site's rows were taken back. */
     public const REFUSED = 'refused';
 
     private const TABLE = 'vote_status_outbox';
     private const SECONDS = 'vote_status_outbox_second';
-    /** Votes in one request of a replay: the service tells of each line that it refuses, up to 100. */
+    /** Votes in one request of a replay: the service lists at most 100 refused lines. */
     private const LINES_MAX = 100;
     /** Failures of curl that do not pass by themselves: the URL's form, its host, its certificate. */
     private const MISTAKES = [
         CURLE_UNSUPPORTED_PROTOCOL, CURLE_URL_MALFORMAT, CURLE_COULDNT_RESOLVE_HOST, CURLE_SSL_CONNECT_ERROR,
         CURLE_SSL_CACERT,
     ];
-    /** A vote that is younger may be on its way just now, in seconds: longer than send() takes. */
+    /** A replay leaves out younger votes, in seconds: send() takes less, and may be sending them now. */
     private const REPLAY_AGE_S = 60;
 
-    /** SQLSTATE of a deadlock, after which a transaction is tried again, so many times in all. */
+    /** SQLSTATE of a deadlock. A transaction is then tried again, up to TRIES_MAX times in all. */
     private const DEADLOCK = '40001';
     private const TRIES_MAX = 3;
     /** IPv6 forms of an IPv4 address, before its four bytes: mapped, NAT64, SIIT. */
@@ -63,13 +63,13 @@ final class VoteStatusOutbox
      * Where it throws, the outbox keeps the vote and calls it again at the next replay.
      *
      * @param PDO          $pdo              the site's database: errors must be exceptions, as is usual from PHP 8 on
-     * @param string       $url              where the service's control listener is
-     * @param string       $key              its control key
+     * @param string       $url              the address of the service's control listener
+     * @param string       $key              the control key
      * @param Closure      $lost             see above
-     * @param int          $cooldownMinutes  as the service was started
-     * @param int          $ipv6Prefix       as the service was started
-     * @param int          $connectTimeoutMs how long the service may take to be reached
-     * @param int          $timeoutMs        how long it may take to answer
+     * @param int          $cooldownMinutes  the service's --cooldown-minutes
+     * @param int          $ipv6Prefix       the service's --ipv6-prefix
+     * @param int          $connectTimeoutMs longest wait for a connection to the service
+     * @param int          $timeoutMs        longest request, with its answer
      * @param Closure|null $transaction      for a framework: runs a closure in a transaction
      * @param Closure|null $afterCommit      for a framework: runs a closure once the open transaction is committed
      */
@@ -90,12 +90,11 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Has `$write` write the site's own rows, given the vote's time in Unix seconds, and the outbox its own,
-     * in one transaction; then sends the vote. Of a double click, one vote is written: the other call writes
+     * Calls `$write`, which writes the site's own rows with the vote's time in Unix seconds. Writes the outbox's rows
+     * in the same transaction, and then sends the vote. Of a double click, one vote is written: the other call writes
      * nothing, and its outcome is IN_COOLDOWN. `$write` may be called again after a deadlock.
      *
-     * Within a transaction of the caller's, which a framework counts, the vote is sent once that is committed,
-     * and the outcome is LATER.
+     * Within a transaction of a framework, the vote is sent once that is committed, and the outcome is LATER.
      *
      * @param string|list<string> $ip    the voter's address, or all that the site knows of, up to 8: one vote
      * @param Closure(int): void  $write
@@ -116,7 +115,7 @@ final class VoteStatusOutbox
         if ($this->afterCommit === null || !$this->pdo->inTransaction()) {
             return $this->send($vote);
         }
-        // What is sent before that may be rolled back on the site, and would still put the player in cooldown.
+        // A vote that is sent before the commit puts the player in cooldown even if the site rolls it back.
         ($this->afterCommit)(fn (): array => $this->send($vote));
         return self::answer(self::LATER, null, 'sent once the transaction around it is committed');
     }
@@ -139,8 +138,8 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Sends a vote that was added, after its transaction was committed. Never throws for want of the
-     * service: that is LATER, or MISCONFIGURED.
+     * Sends a vote that was added, after its transaction was committed. If the service cannot be asked, the outcome
+     * is LATER or MISCONFIGURED, and nothing is thrown.
      *
      * @return array{outcome: string, next_vote_at: ?string, message: ?string}
      */
@@ -162,13 +161,13 @@ final class VoteStatusOutbox
                 $this->note($vote, "misconfigured: $mistake");
                 return self::answer(self::MISCONFIGURED, null, $mistake);
             case $status === 201:
-            // The answer to an earlier try got lost, and the cooldown is that of this very vote. On a first
-            // try it is somebody else's. No other vote of this site has this second.
+            // The answer to an earlier try was lost, and the cooldown is that of this very vote. On a first
+            // try it is another vote's. No other vote of this site has this second.
             case $status === 409 && $next === $this->nextVoteAt($row['voted_at']) && $this->wasTriedBefore($vote):
                 return self::answer($this->settle($row, self::RECORDED, null), $next);
             case $status === 409:
                 return self::answer($this->settle($row, self::IN_COOLDOWN, $message), $next, $message);
-            // A clock that is ahead of the service's is no reason to lose a vote: it is sent when it is due.
+            // If this clock is ahead of the service's, the vote is not lost: it is sent when it is due.
             case $status === 422 && $row['voted_at'] <= $now:
                 return self::answer($this->settle($row, self::REFUSED, $message), null, $message);
             default:
@@ -178,8 +177,8 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Sends what the service does not have yet. Each vote that does not count is told to `$lost`. Where
-     * `$lost` throws, the others are sent first.
+     * Sends the votes that the service does not have yet, and calls `$lost` for each vote that does not count. If
+     * `$lost` throws, the other votes are sent first.
      *
      * @return array{sent: int, lost: int, is_complete: bool, misconfigured: ?string} `is_complete` is false
      *         where votes stay for the next run: the service is away, does not list the server, or key or URL
@@ -220,7 +219,7 @@ final class VoteStatusOutbox
     }
 
     /**
-     * What becomes of a vote by its line in the answer to a batch.
+     * The outcome of a vote, by its line in the answer to a batch.
      *
      * @param array<string, mixed>                      $row
      * @param array{error: string, message: string}|null $error
@@ -274,7 +273,7 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Whether the vote has its second. A vote of 1.0 takes it now; where another has it, the vote is lost.
+     * Whether the vote has its second. A vote that 1.0 wrote takes it now, and is lost if another vote has it.
      *
      * @param array<string, mixed> $row
      */
@@ -291,14 +290,14 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Takes the vote's second for each of its addresses. Where one is taken, the transaction is to be rolled back.
+     * Takes the vote's second for each of its addresses. If one is taken, the caller rolls the transaction back.
      *
      * @param array<string, mixed> $row
      */
     private function take(array $row): void
     {
         $voters = array_unique(array_map($this->voter(...), explode(' ', $row['ip'])));
-        // In one order, so that two clicks wait for each other and never both.
+        // Always in the same order, so that two clicks never deadlock.
         sort($voters);
         $insert = 'INSERT INTO ' . self::SECONDS . ' (server_id, address, voted_at, vote) VALUES (?, ?, ?, ?)';
         try {
@@ -313,7 +312,7 @@ final class VoteStatusOutbox
         }
     }
 
-    /** What the service takes for the voter: an IPv4 address, or the network of an IPv6 address. */
+    /** The voter as the service sees it: an IPv4 address, or the network of an IPv6 address. */
     private function voter(string $ip): string
     {
         $bytes = (string) @inet_pton($ip);
@@ -331,8 +330,8 @@ final class VoteStatusOutbox
     }
 
     /**
-     * Notes what became of the vote, and tells `$lost` in the same transaction. Gives the outcome, which is
-     * another one where another process was faster.
+     * Notes the outcome of the vote, and calls `$lost` in the same transaction. Gives the noted outcome, which is
+     * another one if another process was faster.
      *
      * @param array<string, mixed> $row
      */
@@ -446,8 +445,8 @@ final class VoteStatusOutbox
     }
 
     /**
-     * What is wrong with key or URL, or null where the answer is one of the service, or of none: a service
-     * that is away comes back by itself, and a mistake does not.
+     * The mistake in key or URL. Null if the answer is the service's, or if there is none: a service that is away
+     * comes back by itself, and a mistake does not.
      *
      * @param array<string, mixed> $body
      */

@@ -1,5 +1,5 @@
--- A table of 1.0 gets what VoteStatusOutbox.php of 1.1 needs, on MySQL, MariaDB and SQLite. What 1.0 had sent it
--- no longer knows, so each vote that is left begins anew: a cooldown of its own second counts as another vote's.
+-- Changes a table of 1.0 for VoteStatusOutbox.php of 1.1, on MySQL, MariaDB and SQLite. The table does not show which
+-- votes 1.0 has sent, so each vote that is left begins anew: a cooldown of its own second counts as another vote's.
 ALTER TABLE vote_status_outbox ADD COLUMN outcome VARCHAR(20) NULL;
 UPDATE vote_status_outbox SET tries = 0;
 

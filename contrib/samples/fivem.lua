@@ -7,7 +7,7 @@ local function reward(player)
 end
 
 -- One value, written at once, has both keys: a vote pays one player, and a player once. A FiveM server sees IPv4
--- addresses; of IPv6 take the network, the first 64 bits.
+-- addresses. For IPv6, take the network: the first 64 bits.
 local function pay_once(player, address, next_vote_at)
   local key = ("paid %s %s"):format(URL, next_vote_at)
   local paid = json.decode(GetResourceKvpString(key) or "{}")
@@ -49,7 +49,7 @@ local function follow(player, pause, said)
       pay_once(player, address, answer.next_vote_at)
       return again(math.max(5, seconds_until(answer.next_vote_at)), 5)
     end
-    again(GetGameTimer() - asked < 1000 * WAIT and 5 or 0, 5) -- 5 s where it told sooner than asked for
+    again(GetGameTimer() - asked < 1000 * WAIT and 5 or 0, 5) -- 5 s if the answer came sooner than asked for
   end, "GET", "", { Accept = "application/json" }, { followLocation = false })
 end
 

@@ -42,7 +42,7 @@ namespace Oxide.Plugins
                     timer.Once(pause, () => Follow(player, Math.Min(2 * pause, 60), message));
                     return;
                 }
-                var seconds = (DateTime.UtcNow - asked).TotalSeconds < Wait ? 5 : 0; // told sooner than asked for
+                var seconds = (DateTime.UtcNow - asked).TotalSeconds < Wait ? 5 : 0; // answered sooner than asked for
                 if (canVote == false)
                 {
                     PayOnce(player, next);
@@ -52,7 +52,7 @@ namespace Oxide.Plugins
             }, this, RequestMethod.GET, null, Wait + 10f);
         }
 
-        // An instant stays the text that it is.
+        // Instants stay text.
         static JObject Parse(string body)
         {
             var reader = new Newtonsoft.Json.JsonTextReader(new System.IO.StringReader(body ?? ""));
@@ -61,7 +61,7 @@ namespace Oxide.Plugins
             catch (Newtonsoft.Json.JsonException) { return new JObject(); }
         }
 
-        // Of IPv6 the network.
+        // For IPv6, the network.
         static string Key(string ip)
         {
             var bytes = IPAddress.Parse(ip).GetAddressBytes();

@@ -49,7 +49,7 @@ static class Wait
         var address = IPAddress.Parse(ip);
         if (address.IsIPv4MappedToIPv6) address = address.MapToIPv4();
         var bytes = address.GetAddressBytes();
-        var key = BitConverter.ToString(bytes, 0, Math.Min(bytes.Length, 8)); // of IPv6 the network
+        var key = BitConverter.ToString(bytes, 0, Math.Min(bytes.Length, 8)); // for IPv6, the network
         var vote = server + " " + nextVoteAt;
         using (var ledger = new FileStream(Paid, FileMode.OpenOrCreate, FileAccess.ReadWrite, FileShare.ReadWrite))
         {
@@ -94,7 +94,7 @@ static class Wait
                     var seconds = ((next < end ? next : end) - DateTime.UtcNow).TotalSeconds;
                     Thread.Sleep(TimeSpan.FromSeconds(Math.Max(5, seconds + 0.01)));
                 }
-                else if ((DateTime.UtcNow - asked).TotalSeconds < Seconds) Thread.Sleep(5000); // told sooner than asked for
+                else if ((DateTime.UtcNow - asked).TotalSeconds < Seconds) Thread.Sleep(5000); // sooner than asked for
             }
             catch (Refused fault)
             {

@@ -33,7 +33,7 @@ class Wait {
     // In a plugin: one INSERT into a table with two unique keys.
     static void payOnce(String server, String ip, String player, String nextVoteAt) throws IOException {
         var address = InetAddress.getByName(ip).getAddress();
-        var key = Arrays.toString(Arrays.copyOf(address, Math.min(address.length, 8))); // of IPv6 the network
+        var key = Arrays.toString(Arrays.copyOf(address, Math.min(address.length, 8))); // for IPv6, the network
         var vote = server + " " + nextVoteAt + "\t";
         var mine = vote + "\t" + player + "\t" + key + "\t" + UUID.randomUUID();
         Files.writeString(PAID, mine + "\n", StandardOpenOption.CREATE, StandardOpenOption.APPEND);
@@ -60,7 +60,7 @@ class Wait {
                     payOnce(by[0], by[1], by[2], voted.group(1));
                     var next = Instant.parse(voted.group(1)).toEpochMilli();
                     Thread.sleep(Math.max(5000, Math.min(next, end) - System.currentTimeMillis()));
-                } else if (System.currentTimeMillis() - asked < 1000L * WAIT) Thread.sleep(5000); // told sooner than asked for
+                } else if (System.currentTimeMillis() - asked < 1000L * WAIT) Thread.sleep(5000); // sooner than asked for
             } catch (IOException | IllegalArgumentException fault) {
                 if (!said.equals(fault.toString())) System.err.println(said = fault.toString());
                 if (fault instanceof IllegalArgumentException) System.exit(2);

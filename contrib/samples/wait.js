@@ -17,7 +17,7 @@ async function ask(url) {
   throw Object.assign(new Error(answer?.message ?? `Réponse invalide (${status})`), { isFinal });
 }
 
-// Of IPv6 the network.
+// For IPv6, the network.
 function key(ip) {
   if (ip.includes(".")) return ip.replace("::ffff:", "");
   const [head, tail = []] = ip.split("::").map((half) => half.split(":").filter(Boolean));
@@ -49,7 +49,7 @@ async function main(server = "28", ip = "203.0.113.7", player = "Alex") {
         status = 0;
         payOnce(server, ip, player, answer.next_vote_at);
         await sleep(Math.max(5000, Math.min(Date.parse(answer.next_vote_at), end) - Date.now()));
-      } else if (Date.now() - asked < 1000 * wait) await sleep(5000); // told sooner than asked for
+      } else if (Date.now() - asked < 1000 * wait) await sleep(5000); // sooner than asked for
     } catch (fault) {
       if (fault.message !== said) console.error((said = fault.message));
       if (fault.isFinal) return 2;

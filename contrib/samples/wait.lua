@@ -20,7 +20,7 @@ local function ask(url)
   return nil, answer.message or ("Réponse invalide (%d)"):format(status), is_final
 end
 
--- Of IPv6 the network.
+-- For IPv6, the network.
 local function network(ip)
   ip = ip:gsub("^::[fF][fF][fF][fF]:(%d+%.)", "%1")
   if not ip:find(":", 1, true) then return ip end
@@ -78,7 +78,7 @@ local function main(server, ip, player)
         pay_once(server, ip, player, answer.next_vote_at)
         socket.sleep(math.max(5, math.min(seconds_until(answer.next_vote_at), leaves - socket.gettime())))
       elseif socket.gettime() - asked < WAIT then
-        socket.sleep(5) -- told sooner than asked for
+        socket.sleep(5) -- sooner than asked for
       end
     end
   end

@@ -28,7 +28,7 @@ function ask(string $url, int $wait): array
 // One INSERT into a table with two unique keys.
 function pay_once(PDO $ledger, string $server, string $ip, string $player, string $next_vote_at): void
 {
-    $key = str_contains($ip, '.') ? $ip : bin2hex(substr(inet_pton($ip), 0, 8)); // of IPv6 the network
+    $key = str_contains($ip, '.') ? $ip : bin2hex(substr(inet_pton($ip), 0, 8)); // for IPv6, the network
     $insert = $ledger->prepare('INSERT OR IGNORE INTO paid VALUES (?, ?, ?, ?)');
     $insert->execute([$server, $player, $key, $next_vote_at]);
     if ($insert->rowCount() === 1) {
@@ -59,7 +59,7 @@ for ($end = time() + $seconds; time() < $end;) {
         pay_once($ledger, $server, $ip, $player, $answer['next_vote_at']);
         sleep(max(5, min(strtotime($answer['next_vote_at']), $end) - time()));
     } elseif (microtime(true) - $asked < $wait) {
-        sleep(5); // told sooner than asked for
+        sleep(5); // sooner than asked for
     }
 }
 exit($status);

@@ -32,7 +32,7 @@ def ask(url):
 
 def pay_once(server, ip, player, next_vote_at):
     """One INSERT into a table with two unique keys."""
-    key = ip if "." in ip else str(ipaddress.ip_network(f"{ip}/64", strict=False))  # of IPv6 the network
+    key = ip if "." in ip else str(ipaddress.ip_network(f"{ip}/64", strict=False))  # for IPv6, the network
     with LEDGER:
         row = (server, player, key, next_vote_at)
         if LEDGER.execute("INSERT OR IGNORE INTO paid VALUES (?, ?, ?, ?)", row).rowcount == 1:
@@ -61,7 +61,7 @@ def main(server="28", ip="203.0.113.7", player="Alex"):
             next_vote = datetime.datetime.fromisoformat(answer["next_vote_at"].replace("Z", "+00:00"))
             time.sleep(max(5, min(next_vote.timestamp() - time.time(), end - time.monotonic())))
         elif time.monotonic() - asked < WAIT:
-            time.sleep(5)  # told sooner than asked for
+            time.sleep(5)  # sooner than asked for
     return exit_status
 
 

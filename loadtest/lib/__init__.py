@@ -6,8 +6,8 @@ control     the client of the control listener
 service     vote-status, started and started again
 redis       servers, Sentinels, a client   votes       votes as NDJSON, at once or at a rate
 plan        every scenario by its name     session     a whole run
-competitor  what each is to the rest       peers       how each is built and started
-answer      is what they answer right?     fleet       the started competitors of a group
+competitor  the interface of each          peers       how each is built and started
+answer      are their answers right?       fleet       the started competitors of a group
 runner      alternating rounds             figures     medians, spreads, ratios
 latency, memory                            scenarios beside the competitors that need more than wrk
 writes, tails, waiting, full, restarts, nodes  scenarios of vote-status alone
@@ -16,7 +16,7 @@ pacer       requests at a fixed rate       prober      a good client at a fixed 
 crowd       players who wait, and votes    front       HAProxy before nodes, readers
 propagation from one node to another
 target      measured beside "at most"      table       measured beside asked
-progress    one line on a terminal         machine     what it ran on
-build       what has to be built first     chart       SVG
+progress    one line on a terminal         machine     the machine of a run
+build       all builds before a run        chart       SVG
 report      Markdown
 """

@@ -1,4 +1,4 @@
-"""Is what a competitor answers right? Asked before anything is timed."""
+"""Checks whether a competitor answers right, before anything is timed."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""What every competitor is to the rest of the run, and what a started one can be asked."""
+"""The interface of a competitor to the rest of the run, and that of a started one."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -38,7 +38,7 @@ def address(nth):
 
 
 class Vote:
-    """A vote for somebody who waits: when it was sent, when its 201 was read, when the waiter had its answer."""
+    """A vote for a waiting player: when it was sent, when its 201 was read, when the waiter had its answer."""
 
     __slots__ = ("sent", "acked", "told", "reply", "answer")
 
@@ -97,8 +97,8 @@ class Loop:
             self._readers[descriptor]()
 
     def run(self, until, seconds_max, *paces):
-        """Turns until that is so, and whether it became so in time. A pace is a rate and what to do each time it is due,
-        told how often it was: what gives False is still due."""
+        """Turns until `until` holds; gives whether that was in time. A pace is a rate and an action. Each time that the
+        action is due, it gets the number of times before. An action that gives False stays due."""
         began, done = time.perf_counter(), [0] * len(paces)
         while not until():
             passed = time.perf_counter() - began

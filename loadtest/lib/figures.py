@@ -35,7 +35,7 @@ def median(runs, name):
 
 
 def quantile(before, after, share):
-    """The upper bound of the bucket in which that share of the values is that came in between; of the last, its lower one."""
+    """The upper bound of the bucket that holds this quantile of the values in between; for the last, its lower bound."""
     counts = sorted((bound, after[bound] - before[bound]) for bound in after)
     wanted, finite = share * counts[-1][1], [bound for bound, _ in counts if bound != float("inf")]
     return next((bound for bound, count in counts[:-1] if count >= wanted), finite[-1])

@@ -6,7 +6,7 @@ from lib import answer, process
 
 
 class Fleet:
-    """Use with `with`: what cannot start or answers wrong is noted in `failed`, and the rest goes on."""
+    """Use with `with`: a competitor that cannot start or answers wrong is noted in `failed`, and the others go on."""
 
     def __init__(self, entries, cpus, progress):
         self._entries = entries
@@ -18,7 +18,7 @@ class Fleet:
 
     @contextlib.contextmanager
     def noting(self, label, what=""):
-        """What fails inside is noted, and the run goes on behind it."""
+        """A failure inside is noted, and the run goes on behind it."""
         try:
             yield
         except (process.Failed, OSError) as error:

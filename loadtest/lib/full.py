@@ -1,5 +1,5 @@
-"""All connections are taken: what becomes of clients that have just connected, of waiting requests, and of a vote. The
-service has the first CPU, all that asks has the second.
+"""All connections are taken: the fate of clients that have just connected, of waiting requests, and of a vote. The
+service has the first CPU, all clients have the second.
 """
 
 import collections

@@ -1,4 +1,4 @@
-"""What a run ran on: enough to read its figures, nothing that names a person or a host."""
+"""The machine of a run: enough to read its figures, nothing that names a person or a host."""
 
 import datetime
 import os

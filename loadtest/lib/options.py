@@ -1,4 +1,4 @@
-"""The command line: what was typed, checked."""
+"""The command line, read and checked."""
 
 import argparse
 from pathlib import Path

@@ -15,7 +15,7 @@ def build():
 
 
 def priority():
-    """What comes before a command so that nothing else of its CPU goes before it; empty where that is not allowed."""
+    """The words before a command that give it priority over all else on its CPU; empty if that is not allowed."""
     real_time = ["chrt", "-f", "1"]
     return real_time if process.output([*real_time, "true"]).returncode == 0 else []
 

@@ -1,5 +1,5 @@
-"""What is measured: every scenario by its name, and the groups in which competitors are timed beside each other. How that
-is done is in runner, latency and memory, and in the module of each scenario of its own.
+"""Every scenario by its name, and the groups in which competitors are timed beside each other. The measurements are in
+runner, latency and memory, and in the module of each scenario of its own.
 """
 
 from dataclasses import dataclass

@@ -33,7 +33,7 @@ class Missing(Exception):
 
 
 def run_command(main):
-    """Runs `main`; what it started is stopped even where it is told to end."""
+    """Runs `main`, and stops all programs that it started, even if a signal ends it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         main()

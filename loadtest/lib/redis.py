@@ -139,7 +139,7 @@ def caster(port):
 
 
 def fill_for_peer(port, cooldowns):
-    """What a peer starts with: the pair that is checked, the servers, and the cooldowns spread over them."""
+    """The first state of a peer: the pair that is checked, the servers, and the cooldowns spread over them."""
     with Connection(port) as connection:
         servers = [command("SET", f"server:{server}", 1) for server in (28, *SERVERS)]
         connection.ask_all([*servers, vote_command(28, "203.0.113.9")])

@@ -1,11 +1,13 @@
-"""The tails of reads at a fixed rate: p99 and p99.9 alone, and beside what else the service does.
+"""The tails of reads at a fixed rate: p99 and p99.9 alone, and beside the service's other work.
 
-The service has one CPU for all its threads. Reads and disturbances come from the other one, the reads before everything
-else there, where the system allows it (chrt). Their rate is a third of what the service answers when it is asked without a
-pause, and answers many at a turn: that takes about half of its CPU. A time counts from the instant at which the request
-was due until the kernel has the answer, and where the load generator does not run, nothing is due (pacer.c): the client of
-a disturbance, which shares its CPU, is not taken for the service. Each disturbance is timed in turn with the reads alone,
-and a ratio is taken inside each pair. A million cooldowns are there all the time; in a sweep, those that it takes away.
+The service has one CPU for all its threads. Reads and disturbances come from the other CPU. There the reads have
+priority over everything else, if the system allows it (chrt). Asked without a pause, the service answers many requests
+in a turn. The rate of the reads is a third of that, which takes about half of its CPU.
+
+A time counts from the instant at which the request was due until the kernel has the answer. Nothing is due while the
+load generator does not run (pacer.c): the client of a disturbance shares its CPU, and must not count as the service.
+Each disturbance is timed in turn with the reads alone, and a ratio is taken inside each pair. A million cooldowns are
+there all the time; in a sweep, those that it takes away.
 """
 
 import itertools
@@ -54,7 +56,7 @@ def first():
 
 
 class Bench:
-    """One service, and how it is asked."""
+    """One service, and the requests to it."""
 
     def __init__(self, chosen, name, *more):
         self.server, self.cpu = process.cpus()
@@ -188,7 +190,7 @@ def tell(title, unit, pairs, table):
 
 
 def agree(bench, rate, table):
-    """Whether the same, measured twice in short pieces in turn, is the same: what differs less is no difference."""
+    """Measures the same twice, in short pieces in turn: a smaller difference between other figures means nothing."""
     found = [(bench.reads(rate, PIECE_SECONDS), bench.reads(rate, PIECE_SECONDS)) for _ in range(PIECES)]
     for name in ("p99", "waited"):
         one, other = (statistics.median(pair[nth][name] for pair in found) for nth in range(2))

@@ -1,4 +1,4 @@
-"""What a competitor's processes have used, out of /proc: CPU time and memory."""
+"""The CPU time and the memory of a competitor's processes, from /proc."""
 
 import os
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ def run_seconds(pids, threads=""):
 
 
 def waits(pid, threads):
-    """What the kernel has counted of these threads: seconds in which they were ready and had no CPU, and how often they got
+    """The kernel's counts of these threads: seconds in which they were ready and had no CPU, and how often they got
     one."""
     tasks = [task for task in Path(f"/proc/{pid}/task").iterdir() if (task / "comm").read_text().startswith(threads)]
     counted = [(task / "schedstat").read_text().split() for task in tasks]

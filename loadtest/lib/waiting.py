@@ -1,7 +1,7 @@
-"""`?wait=`: what a held request takes above an idle connection, and the time from a vote's 201 to the waiter's answer; the p99
-of a good client, alone and while a crowd that waits for one vote is told of it; CPU time per player and minute, polled
-every 5 s and with `wait=25`, and when the player is known to have voted. The service has the first CPU, all that asks has
-the second.
+"""`?wait=`: the memory of a held request beyond that of an idle connection, and the time from a vote's 201 to the
+waiter's answer. The p99 of a good client, alone and while a crowd that waits for one vote is told of it. The CPU time
+per player and minute, polled every 5 s and with `wait=25`, and the time until a vote is known. The service has the
+first CPU, all clients have the second.
 """
 
 import concurrent.futures

@@ -1,8 +1,8 @@
 -- Reads spread over all cooldowns, one in ten in cooldown.
 --   wrk -t1 -c64 -d10s -s spread.lua http://127.0.0.1:8080 -- COOLDOWNS
 -- The run loads these cooldowns: servers 1000 to 1999, and for each of them the addresses
--- 110.120.100.100, .101, ... (two octets of 100 to 199). Every other request asks for 111.120.x.y, which
--- is never in cooldown; all requests have the same length.
+-- 110.120.100.100, .101, ... (two octets of 100 to 199). The other nine of ten requests ask for 111.120.x.y,
+-- which is never in cooldown; all requests have the same length.
 local here = debug.getinfo(1, "S").source:match("^@(.*/)") or "./"
 dofile(here .. "report.lua")
 

@@ -67,8 +67,8 @@ fn mode(options: &ServeOptions, store: &str) -> String {
     }
 }
 
-/// Checks that a directory can be written to or made. The function makes the first missing directory and removes it
-/// again: no permission tells that it can be made.
+/// Checks that a directory can be written to or made. No permission tells that it can be made, so the function makes
+/// the first missing directory and removes it again.
 fn look(data_dir: &Path) -> io::Result<()> {
     let is_missing = |folder: &&Path| fs::metadata(folder).is_err_and(|error| error.kind() == ErrorKind::NotFound);
     let named = data_dir.ancestors().filter(|folder| !folder.as_os_str().is_empty());

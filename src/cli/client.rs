@@ -14,7 +14,7 @@ use super::endpoint::{CONTROL_REMEDY, Endpoint, agent_config};
 use super::{CliError, key, one};
 use crate::http::byte::is_unreserved;
 
-/// The longest wait for an answer to begin: that to a batch begins once all of it is durable.
+/// The longest wait for an answer to begin. The answer to a batch begins once the whole batch is durable.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 /// The longest silence of a service, after which it counts as lost.
 const READ_TIMEOUT: Duration = Duration::from_secs(60);
@@ -92,7 +92,7 @@ impl ControlClient {
     /// `GET path`, with the body of the answer as a stream.
     ///
     /// # Errors
-    /// Where there is no answer with status 200, or the answer does not tell its end: then a stream that was cut
+    /// Where there is no answer with status 200. Also where the answer does not tell its end: a stream that was cut
     /// would look whole.
     pub(super) fn stream(&self, path: &str) -> Result<BodyReader<'static>, CliError> {
         let response = self.agent.run(self.request(Method::GET, path)?).map_err(|error| self.failure(&error))?;

@@ -72,7 +72,7 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
 /// A server or a vote that only one of the two holds, or that they hold differently.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Difference {
-    /// A server; whether each holds it. If both do, the tokens differ, which are not told.
+    /// A server, and whether each side holds it. If both do, their tokens differ. No token is printed.
     Server { server: u32, node: bool, store: bool },
     /// A vote, and its time of casting by each side.
     Vote { server: u32, address: VoterAddress, node: Option<u32>, store: Option<u32> },

@@ -16,7 +16,7 @@ use crate::store::embedded::{STORE_FILE, has_live_vote};
 /// Refuses the directory of the other kind of store: the service would silently ignore its votes.
 ///
 /// # Errors
-/// With the way to the store that is meant.
+/// If the directory is one of the other kind. The message has the steps to either store.
 pub(super) fn refuse_other_store(options: &ServeOptions) -> Result<(), CliError> {
     let data_dir = &options.data_dir;
     match options.keeping {
@@ -53,8 +53,8 @@ fn refuse_own_votes(data_dir: &Path) -> Result<(), CliError> {
     )))
 }
 
-/// Runs `work` without the usual report of a panic: a damaged file makes redb panic, and the caller reports the error in
-/// one line.
+/// Runs `work` without the usual report of a panic: a damaged file makes redb panic, and the caller reports the error
+/// in one line.
 pub(super) fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let hook = panic::take_hook();
     panic::set_hook(Box::new(|_| {}));

@@ -19,7 +19,7 @@ pub(super) fn seed() -> Vec<Command> {
     vec![Command::Servers(vec![NewServer { server, token }], Tokens::Replace), Command::Votes(vec![vote], Mode::Cast)]
 }
 
-/// Prints commands to try on standard error. `key` is the control key, or what a shell puts in its place.
+/// Prints commands to try on standard error. `key` is the control key, or the words of a shell that stand for it.
 pub(super) fn say_what_to_try(announced: &[(ListenAddress, Role)], key: &str) {
     let find = |wanted| announced.iter().find(|(_, role)| *role == wanted).map(|(address, _)| reachable(address));
     let (Some(public), Some(control)) = (find(Role::Public), find(Role::Control)) else { return };

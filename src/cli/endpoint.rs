@@ -113,8 +113,8 @@ impl Endpoint {
         }
     }
 
-    /// Status and body of the answer to `GET path`, for which the client waits `timeout` at most. A body that is too long
-    /// counts as empty: neither is an answer of the service, and the network has not failed. `remedy` is as with
+    /// Status and body of the answer to `GET path`, for which the client waits `timeout` at most. A body that is too
+    /// long counts as empty: neither is an answer of the service, and the network has not failed. `remedy` is as with
     /// [`Self::failure`].
     ///
     /// # Errors

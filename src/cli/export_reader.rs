@@ -1,5 +1,5 @@
-//! The export of a node, read line by line. Only the subcommands that compare a node with a shared store read one, so it
-//! is compiled with them: `export` writes the bytes to a file, and `import` sends a file's lines on.
+//! The export of a node, read line by line. Only `cluster check` and `reseed` read one, and it is compiled with them.
+//! `export` writes the bytes to a file, and `import` sends a file's lines on.
 
 use std::io::BufReader;
 
@@ -21,7 +21,7 @@ pub(super) enum Held {
     Vote(StoredVote),
 }
 
-/// Reads everything that a node holds: its servers, then its votes. `visit` gets each with the bytes that were read so far.
+/// Reads everything that a node holds: its servers, then its votes. `visit` gets each, and the bytes read so far.
 ///
 /// # Errors
 /// Where the node cannot be reached, the stream is cut, or `visit` fails.

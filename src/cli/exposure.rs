@@ -16,8 +16,8 @@ const KEY_BYTES_MIN: usize = 16;
 
 /// The mode bits that let others read a key.
 const KEY_IS_READ: u32 = 0o044;
-/// The mode bits that let others read the files of a data directory. A group that may list the folder cannot read its
-/// files by that.
+/// The mode bits that let others read the files of a data directory. A group's right to list the folder does not let it
+/// read the files.
 const DATA_IS_READ: u32 = 0o004;
 
 /// Warns of a key file, if there is one, and of a data directory that others may read or write.

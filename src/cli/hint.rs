@@ -1,4 +1,4 @@
-//! Hints about environment variables: those that look like ours and are none, and those that hold a wrong value.
+//! Hints about environment variables: those with our prefix that nothing reads, and those that hold a wrong value.
 
 use std::env;
 use std::ffi::OsString;
@@ -27,8 +27,8 @@ pub(super) fn unknown_variables() -> Vec<String> {
     set.filter(|name| name.starts_with(PREFIX) && !name.starts_with(PREFIX_OF_TESTS) && !known.contains(name)).collect()
 }
 
-/// The text with the environment variable's name in place of each option that has its value from there and was not
-/// typed.
+/// The text, with the name of the environment variable in place of each option that was not typed and has its value
+/// from there.
 pub(super) fn in_variables(text: &str, arguments: &[OsString]) -> String {
     let typed = |option: &str| {
         let is_it =

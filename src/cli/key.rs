@@ -90,9 +90,9 @@ impl ServiceKey {
         !self.is_named && self.file().is_some()
     }
 
-    /// Further options for `vote-status export`, once the data directory has gone with the key in it. They name a
-    /// path at which the file can be read while this process runs. The store's message tells them, as only the store
-    /// knows when. [`Self::keep_open`] fills them in later: the store is opened before the key is made.
+    /// Further options for `vote-status export`, for a data directory that has gone with the key in it. They name a
+    /// path at which the key file can be read while this process runs. The store's message has them. The store is
+    /// opened before the key is made, so [`Self::keep_open`] fills them in later.
     pub(super) fn export_options(&self) -> Arc<OnceLock<String>> {
         Arc::clone(&self.export_options)
     }
@@ -110,9 +110,9 @@ impl ServiceKey {
         Ok(())
     }
 
-    /// Takes the key that the operator has named, or makes one up for a demonstration. Gives the words of a shell that stand
-    /// for the key in a command. A key of the operator's is never told, and a key in the data directory is not the
-    /// demonstration's.
+    /// Takes the key that the operator has named, or makes one up for a demonstration. Gives the words of a shell that
+    /// stand for the key in a command, so the operator's key is never printed. A demonstration ignores a key in the
+    /// data directory.
     ///
     /// # Errors
     /// Where the named file cannot be read, or the system gives no random bits.

@@ -136,12 +136,12 @@ fn one<T: Clone + Send + Sync + 'static>(options: &ArgMatches, name: &'static st
     options.get_one::<T>(name).cloned().ok_or_else(|| CliError::new(format_args!("--{name} is missing")))
 }
 
-/// Writes one line of the result. It may quote a service, whose text a terminal must not obey.
+/// Writes one line of the result. It may quote a service's text, which a terminal must not obey.
 fn say(line: impl fmt::Display) -> Result<Exit, CliError> {
     print(format!("{}\n", escaped(&line.to_string())).as_bytes())
 }
 
-/// Writes one line beside the result, on standard error: as [`say`]. A closed standard error ends no command.
+/// Writes one line beside the result, on standard error, escaped as by [`say`]. Without a reader, the command goes on.
 fn note(line: impl fmt::Display) {
     let _closed = writeln!(io::stderr(), "{}", escaped(&line.to_string()));
 }
@@ -156,7 +156,7 @@ fn tell(options: &ArgMatches, json: &str, words: &str, exit: Exit) -> Result<Exi
     Ok(exit)
 }
 
-/// JSON without line ends, which stand only between its values.
+/// JSON on one line. Its line ends stand only between values, never inside a text.
 fn on_one_line(json: &str) -> String {
     json.replace(['\n', '\r', '\t'], " ")
 }

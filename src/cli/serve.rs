@@ -71,8 +71,8 @@ fn serve(options: ServeOptions) -> Result<Exit, CliError> {
     }
 }
 
-/// The store. Once it is open, the key is looked for, unless it is known. Before that, if the store has to exist, the
-/// data directory may be an empty folder over which the right one is still to be mounted.
+/// The store. Once it is open, the key is looked for, unless it is known. With `--require-store`, the data directory
+/// may be an empty folder before that, because its volume is not mounted yet.
 fn store(options: &ServeOptions) -> StoreChoice {
     let (own_data_dir, data_dir) = (options.own_data_dir().map(Path::to_owned), options.data_dir.clone());
     let (key, readiness) = (options.key.clone(), options.config.readiness.clone());

@@ -73,7 +73,7 @@ fn remove(client: &ControlClient, server: ServerId, options: &ArgMatches) -> Res
     tell(options, &answer.text, &format!("server {server} removed, with {cooldowns}"), Exit::Success)
 }
 
-/// All pages, a line a server; as JSON the same object as one page with all of them.
+/// Prints all pages: a line for each server, or as JSON one page that has them all.
 fn list(client: &ControlClient, is_json: bool) -> Result<Exit, CliError> {
     let mut all = Vec::new();
     each_page(client, |servers| {

@@ -71,7 +71,7 @@ impl Decoder {
         Ok(Self { state, allowance: content_bytes_max, extension_bytes: 0 })
     }
 
-    /// Takes the next piece from `input`. Nothing consumed and not ended: more input is needed.
+    /// Takes the next piece from `input`. If nothing is consumed and the body has not ended, more input is needed.
     /// A chunk-size line and a trailer are taken whole or not at all; both are bounded.
     ///
     /// # Errors

@@ -65,8 +65,8 @@ pub fn is(byte: u8, class: u8) -> bool {
     CLASSES[usize::from(byte)] & class != 0
 }
 
-/// Number of bytes of a class from the start. A round takes four of them: half of the
-/// instructions of a loop over each.
+/// Number of bytes of a class from the start. A round takes four bytes: a loop over single bytes
+/// would need twice the instructions.
 #[must_use]
 #[inline]
 pub fn run(bytes: &[u8], class: u8) -> usize {
@@ -92,7 +92,7 @@ pub fn visible_run(bytes: &[u8]) -> usize {
     let mut length = 0;
     for chunk in bytes.chunks_exact(8) {
         let word = u64::from_le_bytes(chunk.try_into().unwrap_or_default());
-        // The subtraction borrows into the high bit of a byte that was below 0x20, or 0x7F itself.
+        // Each subtraction sets the high bit of the bytes that it looks for: below 0x20, and 0x7F.
         // A borrow can spoil only bytes above the first hit, and only the first hit counts.
         let below_space = word.wrapping_sub(ONES * 0x20) & !word;
         let from_delete = word ^ (ONES * 0x7F);

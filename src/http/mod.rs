@@ -1,6 +1,6 @@
 //! HTTP/1.x without sockets (RFC 9110, RFC 9112): bytes and `now` in, values and bytes out.
 //!
-//! [`byte`] classes bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`]
+//! [`byte`] classifies bytes, [`field`] reads header lines, [`head`] reads a request's head, [`body`]
 //! takes its content out of the framing, [`negotiation`] tells which form of a document is wanted,
 //! [`route`] knows the two public path shapes, [`wait`] reads how long a request may wait, [`session`]
 //! drives one connection's requests, and [`response`] holds the answers that are formatted ahead. A

@@ -7,7 +7,7 @@ use crate::vote::ipv4::trim_blanks;
 /// A weight of 1 in thousandths, in which weights are counted.
 const WEIGHT_MAX: u16 = 1_000;
 
-/// Whether `Accept-Encoding` takes gzip, with at least the weight of no coding.
+/// Whether `Accept-Encoding` accepts gzip, and gives it at least the weight of "no coding".
 pub fn wants_gzip<'b>(accept_encoding: impl Iterator<Item = &'b [u8]>) -> bool {
     let (mut gzip, mut identity, mut any) = (None, None, None);
     for element in accept_encoding.flat_map(list) {

@@ -25,8 +25,8 @@ pub fn question(path: &[u8]) -> Option<Question<'_>> {
     }
 }
 
-/// A shape as nearly every client spells it, read from left to right at the start of `bytes`, and
-/// the number of bytes that it took. None of these is an escape or out of place in a path. The
+/// Reads a shape as nearly every client spells it, from left to right at the start of `bytes`. Gives
+/// the number of bytes that it took too: none of them is an escape or out of place in a path. The
 /// caller judges the rest of `bytes`; `None` says only that [`question`] has to look.
 #[must_use]
 #[inline(always)]

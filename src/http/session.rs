@@ -23,16 +23,17 @@ pub struct Ticket(pub u64);
 pub enum Waiting {
     /// The request may wait.
     Allowed,
-    /// The request under way has waited for as long as it asked, or the service leaves and waits for nothing more. It
-    /// has to answer now: after [`Step::Parked`] the connection would be closed without an answer.
+    /// The request under way has waited for as long as it asked, or the loop goes away and waits for nothing more. The
+    /// service has to answer now: after [`Step::Parked`] the connection would be closed without an answer.
     TimeIsUp,
-    /// Not any more: the client sends nothing more, its place is needed, or the service is leaving.
+    /// The request may not wait any more: the client sends nothing more, its slot or memory is needed, or the loop
+    /// goes away.
     Ended,
 }
 
 /// A client's connection, as a service sees it.
 pub trait Client {
-    /// The address of the client, where it is connected over the network and has not gone.
+    /// The address of the client; `None` over a Unix socket, and once the client has gone.
     fn peer(&self) -> Option<SocketAddr>;
 
     /// Whether the client has closed its sending side, or has gone.
@@ -96,14 +97,14 @@ pub enum Intake {
 pub enum Step {
     /// The answer is whole.
     Done,
-    /// Waits for another thread. The session calls again once the connection is woken.
+    /// The request waits for another thread. The session calls again once the connection is woken.
     Parked {
         /// The answer has no end of its own. It ends as soon as the client shuts its sending side: there is no
         /// other sign that the client has gone.
         ends_with_input: bool,
     },
-    /// Waits until there is another answer. The session calls again once the connection is woken, the time is over, or
-    /// [`Waiting`] does not allow it any more.
+    /// The request waits until there is another answer. The session calls again once the connection is woken, the time
+    /// is over, or [`Waiting`] does not allow it any more.
     Wait(WaitSeconds),
     /// There is more to append. The session calls again once the output has been sent.
     More,
@@ -194,7 +195,8 @@ pub enum Next {
     Output,
     /// The output sent, then the connection closed.
     Close {
-        /// The client may still be sending: read and drop for a while, lest a reset overtakes the answer (RFC 9112, 9.6).
+        /// The client may still be sending. Its bytes are read and dropped for a while: otherwise a reset could
+        /// overtake the answer (RFC 9112, 9.6).
         linger: bool,
     },
 }
@@ -429,7 +431,7 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// Whether the refused input had come far enough to be a `HEAD`, whose answer has no body.
+/// Whether the refused input begins as a `HEAD` request, whose answer has no body.
 #[must_use]
 pub fn is_head_method(input: &[u8]) -> bool {
     input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")

@@ -23,7 +23,7 @@ impl WaitSeconds {
 }
 
 /// The time that a query asks to wait: `wait=N` in whole seconds, once, in decimal digits. Any other value, and 0, is
-/// ignored. Other parameters are the client's, against caches.
+/// ignored. Other parameters are the client's own, for instance against caches.
 #[must_use]
 pub fn asked(query: &[u8]) -> Option<WaitSeconds> {
     let mut values = query.split(|byte| *byte == b'&').filter_map(|pair| pair.strip_prefix(b"wait="));

@@ -20,7 +20,7 @@ pub enum Outcome {
     InCooldown,
     /// The address is malformed.
     InvalidIp,
-    /// The server's number is malformed.
+    /// The server id is malformed.
     InvalidServerId,
     /// No such server.
     UnknownServer,
@@ -40,7 +40,7 @@ impl Variant {
 }
 
 impl Outcome {
-    /// Every outcome in its order, with the status of the response and the word for it; of a refusal, that of the error.
+    /// Every outcome in its order, with the status and the word of the response. A refusal has the word of its error.
     pub const ALL: [(Self, u16, &'static str); 6] = [
         (Self::CanVote, 200, "can_vote"),
         (Self::InCooldown, 200, "in_cooldown"),
@@ -56,7 +56,7 @@ impl Outcome {
         Self::ALL[self as usize].1
     }
 
-    /// The word for it.
+    /// The word of the response.
     #[must_use]
     pub const fn word(self) -> &'static str {
         Self::ALL[self as usize].2

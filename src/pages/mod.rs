@@ -1,6 +1,6 @@
-//! The documents that are given out beside the answers: the page for callers, its description for
-//! tools, the page for operators. Each is in the program, plain and compressed; a request chooses.
-//! It must not know under which address and on which listener they are.
+//! The documents that are served beside the answers: the pages for callers and for operators, and the interface
+//! descriptions for tools. The program contains each, plain and compressed; the request chooses. This module must not
+//! know the path and the listener of a document.
 
 use crate::http::head::HeaderLines;
 use crate::http::negotiation::{names_tag, wants_gzip};
@@ -141,7 +141,7 @@ impl Document {
 mod tests {
     use super::{CONTROL, PUBLIC};
 
-    /// The samples that the build puts in are counted.
+    /// The size of a page includes the samples that the build puts in.
     #[test]
     fn pages_stay_small_and_show_the_samples() {
         assert!(PUBLIC.plain.bytes.len() < 60_000, "{} bytes", PUBLIC.plain.bytes.len());

@@ -159,7 +159,7 @@ mod tests {
             assert_eq!(rung.swap(0, Ordering::SeqCst), 1);
             let is_closed = AtomicBool::new(false);
             scope(|scope| {
-                // No request can register while the list is looked through. Meanwhile the token moves, later in each round.
+                // While the list is looked through, no request can register. The token moves then, later each round.
                 scope.spawn(|| {
                     list.tell_where(|_| {
                         is_closed.store(true, Ordering::SeqCst);

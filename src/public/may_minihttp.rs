@@ -64,7 +64,7 @@ pub fn start(addresses: Vec<SocketAddr>, services: Vec<PublicParts>, settings: &
 /// anything, so it still takes newcomers, but tells all clients that their connection ends.
 ///
 /// # Errors
-/// None; an engine may have some.
+/// Never: the signature is that of any thread that serves.
 pub fn run(letters: &Receiver<Letter>) -> io::Result<()> {
     while let Ok(letter) = letters.recv() {
         match letter {
@@ -220,7 +220,7 @@ impl HttpService for ServedConnection {
 }
 
 impl ServedConnection {
-    /// Answers this head. Gives the fate of the connection.
+    /// Answers this head. Gives the `Connection` field of the answer.
     fn answer(&self, head_bytes: &[u8], service: &mut PublicParts, response: &mut Response<'_>) -> ConnectionField {
         let head = self.read(head_bytes);
         let framing = match &head {

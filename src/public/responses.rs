@@ -8,7 +8,7 @@ use crate::pages::{self, Document, DocumentForm};
 use crate::vote::answer::{self, Answer};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-/// The answer to one request, known once its head is read.
+/// The answer to one request, before it has the form of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PublicReply {
     /// To a status request of this variant.
@@ -17,7 +17,7 @@ pub enum PublicReply {
     Options,
     /// To a request for a document.
     Page(PublicDocument, DocumentForm),
-    /// To a balancer.
+    /// To a load balancer.
     Health(Health),
     /// To anything else.
     Refused(Fault),
@@ -76,7 +76,7 @@ pub enum Health {
     Alive,
     /// Requests may be sent here.
     Ready,
-    /// Requests are better sent elsewhere: nothing is loaded, or the service is going away.
+    /// Requests are better sent elsewhere: nothing is loaded, the state is too old, or the service is going away.
     NotReady,
 }
 

@@ -16,7 +16,7 @@ use crate::vote::id::ServerId;
 use crate::vote::table::Pair;
 use crate::watch::{Seen, WatchPost, WatchedQuestion, token_beginning};
 
-/// Paths that are known and no questions.
+/// Known paths that are no questions.
 const OTHER_PATHS: [&str; 5] = ["*", "/", "/openapi.json", "/healthz", "/readyz"];
 
 /// Tells watchers of public requests, never with a server's token or a key.
@@ -35,7 +35,7 @@ impl QuestionObserver {
 
     /// A turn of the loop begins. Whether the observer wants to know of its requests.
     pub(super) fn turn_begins(&mut self) -> bool {
-        // A question that has begun is answered, or its client goes.
+        // The observer follows each question that has begun until it is answered or its client has gone.
         self.watch.look_for_questions() || !self.begun.is_empty()
     }
 

@@ -27,7 +27,7 @@ pub enum StoreChoice {
         /// The refusals that this start overrides.
         accepts: Accepts,
     },
-    /// A service that other nodes use as well.
+    /// A store that other nodes use as well.
     #[cfg(feature = "redis")]
     Shared(Box<RedisStore>),
 }

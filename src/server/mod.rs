@@ -45,7 +45,7 @@ pub use threads::{Events, ThreadKind, events};
 pub struct Config {
     /// Public addresses.
     pub listen: Vec<ListenAddress>,
-    /// The private address.
+    /// The address of the control listener.
     pub control: ListenAddress,
     /// Permissions of socket files.
     pub listen_mode: u32,
@@ -73,7 +73,7 @@ pub struct Config {
     pub store: String,
     /// A demonstration's commands, recorded before the service is ready.
     pub seed: Vec<Command>,
-    /// The readiness of the service, which writes it. Others watch it.
+    /// The readiness of the service: the run writes it, and others read it.
     pub readiness: Readiness,
     /// Listening sockets that were there before the process. They replace the addresses of their
     /// role.

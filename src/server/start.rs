@@ -9,8 +9,8 @@ use super::threads::{ServerEvent, ThreadKind, start_thread};
 use super::{Role, ServerError, notify};
 use crate::recorder::shared::SharedStore;
 
-/// The longest wait for the store at the start before clients get 503, in milliseconds: a client in
-/// the field gives up after 5 s.
+/// The longest wait for the load before the service manager is told that the service answers, in milliseconds. Clients
+/// of passed sockets get no answer meanwhile, and a client in the field gives up after 5 s.
 const LOAD_PATIENCE_MS: u64 = 3_000;
 
 /// The pause between two looks for an obstacle to the load, in milliseconds.
@@ -20,16 +20,16 @@ const HINDERED_POLL_MS: u64 = 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LoadProgress {
     Loaded,
-    /// The service was told to stop before.
+    /// The service was told to stop before the load was done.
     Stopped,
-    /// It takes longer than the main thread has waited.
+    /// The load goes on: the main thread has waited long enough, or a trouble has begun or ended.
     UnderWay,
 }
 
 impl Run {
-    /// Starts all threads. Listeners first: while the store is read, or cannot be, 503 is a better answer than
-    /// none. Sockets that were passed listen already, so their connections may queue a moment longer. So clients do
-    /// not see a restart in which the manager keeps the sockets.
+    /// Starts all threads. Listeners do not wait for the load: while the store is read, or cannot be, 503 is a better
+    /// answer than none. Where sockets were passed, connections queue in them for a moment first: clients then do not
+    /// see a restart in which the manager keeps the sockets.
     pub(super) fn start(&mut self, write_side: WriteSide) -> Result<LoadProgress, ServerError> {
         let WriteSide { handle, load, helpers, .. } = write_side;
         for (kind, work) in helpers {

@@ -72,7 +72,7 @@ impl Run {
             drain(serving, Some(drain_delay_ms), drain_timeout_ms, is_public_held);
         }
         if let Some(control) = self.control.as_ref().filter(|_| is_public_held) {
-            // Its clients may go meanwhile: once the public listeners are closed, their newcomers wait for its end.
+            // Control clients may go meanwhile: once the public workers end, newcomers queue until the process does.
             drain(control, None, control_timeout_ms, is_control_held);
         }
         if self.wait_for(ThreadKind::Worker, self.public.len(), control_from_ms)? == Ended::AtOnce {

@@ -68,7 +68,7 @@ pub struct Events {
     pub(super) receiver: Receiver<News>,
 }
 
-/// The events of one run, and the function that tells it to stop; the second call, to stop at once.
+/// The events of one run, and the function that tells it to stop. A second call tells it to stop at once.
 pub fn events() -> (impl Fn() + Send, Events) {
     let (sender, receiver) = channel();
     let stopper = sender.clone();
@@ -102,7 +102,7 @@ where
     Ok(Serving { tell: Box::new(move |letter| mailbox.send(letter)), thread })
 }
 
-/// Starts a thread. Its end is an event, a panic too.
+/// Starts a thread. Its end is an event, even after a panic.
 pub(super) fn start_thread(
     kind: ThreadKind,
     run: impl FnOnce() -> io::Result<()> + Send + 'static,

@@ -1,6 +1,6 @@
-//! Shows the service manager that the loops turn (`WatchdogSec=`). The main thread asks each loop by a letter, which the
-//! loop answers in its next turn. Once all have answered, it tells the manager. The recorder and the disk have no part:
-//! a disk that hangs ends no process that answers status requests.
+//! Shows the service manager that the loops turn (`WatchdogSec=`). The main thread asks each loop by a letter, which
+//! the loop answers in its next turn. Once all have answered, the main thread tells the manager. The recorder and the
+//! disk have no part: a disk that hangs ends no process that answers status requests.
 
 use std::{env, process};
 
@@ -8,14 +8,14 @@ use super::notify;
 use super::threads::Serving;
 use crate::net::mailbox::{Letter, TurnMark};
 
-/// The longest pause between two reports to the service manager, in milliseconds.
+/// The longest pause of the main thread between two looks, in milliseconds: troubles are told this late at most.
 const MANAGER_MS: u64 = 1_000;
 /// Number of reports within the time that the manager allows: one late report ends nothing.
 const LOOKS: u64 = 4;
 
 /// The service manager's period, and the state of the loops.
 pub(super) struct Watchdog {
-    /// The pause between two looks; `None` where the manager does not watch.
+    /// The least time between two reports, in milliseconds; `None` where the manager does not watch.
     period_ms: Option<u64>,
     next_ms: u64,
     /// A mark for each loop that was asked.
@@ -52,7 +52,7 @@ impl Watchdog {
         self.asked = loops.map(ask).collect();
     }
 
-    /// Tells the manager that a stop is under way, which has a time of its own: loops end meanwhile.
+    /// Reports without asking the loops: they end during a stop, which has a time of its own.
     pub(super) fn look_aside(&mut self, now_ms: u64) {
         self.asked.clear();
         self.look(now_ms, std::iter::empty());

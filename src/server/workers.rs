@@ -78,7 +78,7 @@ impl Run {
             self.sources.workers.push(WorkerSource { role: Role::Public, engine, responses, connections_max });
         }
         let settings = may_minihttp::EngineSettings { limits, clock: self.clock.clone(), readiness };
-        // The options hold no other address with this engine.
+        // With this engine, the options allow no other kind of address.
         let public = self.sockets.addresses().filter_map(|(address, role)| match address {
             ListenAddress::Tcp(address) if role == Role::Public => Some(*address),
             _ => None,
@@ -96,7 +96,7 @@ impl Run {
         Ok(())
     }
 
-    /// Starts the worker of the control listener. The recorder ends with it, which has the last handle.
+    /// Starts the worker of the control listener. It has the last handle of the recorder, which ends after it.
     pub(super) fn start_control(&mut self, recorder: RecorderHandle) -> Result<(), ServerError> {
         let Config { limits, shares, .. } = self.config;
         let settings = WorkerSettings {

@@ -27,8 +27,8 @@ pub enum WaitOutcome {
     Told,
     /// No vote came for as long as the request had asked for.
     TimedOut,
-    /// The request was answered before that. Its client sent nothing more or had disconnected, its server or token was
-    /// no longer listed, its slot was needed, or the service was stopping.
+    /// The request ended earlier. Its client had closed its sending side or disconnected, its server or token was no
+    /// longer listed, its slot or memory was needed, or the service was stopping.
     Ended,
     /// All slots were taken: the request was answered at once.
     Refused,

@@ -93,8 +93,8 @@ proptest! {
     }
 }
 
-/// A question and a vote on two threads: the question is told, or a letter is on its way. The table here is a flag that
-/// gives memory no order.
+/// A question and a vote on two threads: the question sees the vote, or the bell rings. The table here is a relaxed
+/// flag, which orders no memory.
 #[test]
 fn no_order_of_memory_loses_a_vote() {
     const ROUNDS: usize = 2_000;

@@ -1,9 +1,9 @@
-//! Live sight of questions and changes: the events, what each watcher watches for, and the lines that wait for each.
-//! This module knows no socket, and of a token only how it begins, if no server has it.
+//! A live view of questions and changes: the events, the filter of each watcher, and the lines that wait for it. This
+//! module knows no socket. Of a token, it keeps only the first characters, and only if no server has the token.
 //!
 //! Most of the time there are no watchers. A thread that could see an event then reads one number a turn, and nothing
 //! is kept. With watchers, an event that fits none of them is not kept either. If a watcher does not take its lines,
-//! their number is bounded: further lines are counted, and the watcher is told once there is room.
+//! further lines are dropped and counted, and the watcher is told their number.
 
 mod line;
 mod sample;

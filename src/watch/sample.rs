@@ -1,5 +1,5 @@
-//! Counts the servers that one address asks about, by a sample of the questions. A plugin that takes its proxy's
-//! address for the players' asks with one address for all of them, and so does each other plugin behind that proxy.
+//! Counts the servers that one address asks about, by a sample of the questions. A plugin that mistakes its proxy's
+//! address for its players' asks with one address for all players. So does each other plugin behind that proxy.
 //!
 //! Between two samples a question costs nothing. If a service has few questions, all are in the sample. The sample
 //! keeps only a hash of an address; `watch` shows the address itself.

@@ -77,7 +77,7 @@ fn of_a_token_that_nobody_has_there_is_a_beginning() {
         ("", ""),
         ("0\"\n34567890", "0"),
         ("é123456789", ""),
-        // Longer beginnings, where a server has so short a token.
+        // A server has the token `ab`: no beginning that contains it is shown.
         ("abc", "a"),
         ("abcd", ""),
         ("abcdefghij", ""),

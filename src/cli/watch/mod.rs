@@ -1,5 +1,5 @@
-//! `vote-status watch`: questions and votes as they happen. For people on a terminal, as NDJSON into
-//! anything else; at the end, a summary in words.
+//! `vote-status watch`: questions and votes as they happen. A terminal gets lines for people, a file or a pipe gets
+//! NDJSON. The end brings a summary in words.
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};

@@ -9,7 +9,7 @@ use crate::vote::time::UnixSeconds;
 /// The style of instants and answers.
 pub(super) struct Style {
     is_coloured: bool,
-    /// An hour since 1970, and the offset of local time from UTC in it, in seconds.
+    /// The hour that was shown last, counted from 1970, and the offset of local time from UTC in it, in seconds.
     offset: Option<(u32, i64)>,
 }
 
@@ -70,7 +70,7 @@ impl Style {
         let hour = at / 3_600;
         let offset = match self.offset {
             Some((of, offset)) if of == hour => offset,
-            // Summer time begins and ends at a full hour.
+            // In nearly all zones, summer time begins and ends at a full hour of UTC.
             _ => self.offset.insert((hour, local_offset(at).unwrap_or_default())).1,
         };
         let seconds = (i64::from(at) + offset).rem_euclid(86_400);
