@@ -5,13 +5,18 @@ use crate::util::DEADLINE;
 use crate::util::client::get;
 use crate::util::server::{Server, run_to_end};
 use crate::util::stub::Stub;
+use crate::util::wait_until;
 use crate::util::watch::until_watched;
+use rustix::io::ioctl_fionread;
 use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::thread;
 use std::time::Instant;
+
+/// The capacity of a pipe (pipe(7)).
+const PIPE_BYTES: usize = 65_536;
 
 /// A running `watch` that writes into a pipe.
 struct Watch {
@@ -202,6 +207,31 @@ fn a_line_that_a_terminal_would_obey_is_escaped() {
             "{text:?}"
         );
     }
+}
+
+/// Regression: a reader that took no more lines kept the process, as the signal waited behind them.
+#[test]
+fn a_signal_ends_a_watch_behind_a_full_pipe() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let mut watch = Watch::begin(&format!("http://{}", listener.local_addr().expect("an address")), &[]);
+    let mut client = accept(&listener);
+    let seen = r#"{"at":"2026-11-20T12:34:56Z","kind":"registration","server_id":28}"#.to_owned() + "\n";
+    let lines = seen.repeat(2 * PIPE_BYTES / seen.len());
+    let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    client.write_all(format!("{head}{:x}\r\n{lines}\r\n", lines.len()).as_bytes()).expect("sent");
+    let waiting_bytes = || usize::try_from(ioctl_fionread(watch.lines.get_ref()).expect("a pipe")).expect("few");
+    // The kernel leaves the rest of a page free that is too short for a line.
+    wait_until("the pipe is full", || waiting_bytes() > PIPE_BYTES / 10 * 9);
+    kill_process(Pid::from_child(&watch.child), Signal::TERM).expect("it runs");
+    let mut ended = None;
+    wait_until("it ends", || {
+        ended = watch.child.try_wait().expect("a child");
+        ended.is_some()
+    });
+    assert_eq!(ended.and_then(|status| status.code()), Some(1));
+    let mut said = String::new();
+    watch.child.stderr.take().expect("a pipe").read_to_string(&mut said).expect("UTF-8");
+    assert!(said.ends_with("standard output takes no more lines: the summary is left out\n"), "{said}");
 }
 
 /// A restart of the service does not end a watch, whether the stream is cut or comes to its end.

@@ -3,6 +3,7 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
+use std::process;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -28,6 +29,9 @@ use summary::Tally;
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// The most lines that were read from the service and are not written yet.
 const LINES_MAX: usize = 1_024;
+
+/// The longest time for the summary behind a signal.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
 enum News {
     Line(String),
@@ -58,7 +62,16 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(failed)?;
     let stop = news.clone();
     // Both threads end with the process.
-    thread::spawn(move || signals.forever().next().map(|_| stop.send(News::Stop)));
+    thread::spawn(move || {
+        let _signal = signals.forever().next();
+        // A reader of the output that takes no more lines must not keep the process.
+        thread::spawn(|| {
+            thread::sleep(STOP_PATIENCE);
+            note("standard output takes no more lines: the summary is left out");
+            process::exit(Exit::Negative as i32);
+        });
+        let _ended = stop.send(News::Stop);
+    });
     thread::spawn(move || follow(&client, &path, first, &news));
     let is_terminal = stdout().is_terminal();
     let mut style = Style::new(is_terminal && env::var_os("NO_COLOR").is_none());

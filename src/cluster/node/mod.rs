@@ -10,7 +10,7 @@
 //! The node follows the log in every part of `Following`. It takes changes once it owes nothing and waits for no other node. The
 //! caller carries out all of [`NodeMachine::outputs`] before the next input.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::cluster::entry::EntryId;
 use crate::cluster::reason::RebuildCause;
@@ -134,8 +134,9 @@ pub struct NodeMachine {
     /// Whether the store has functions of another version.
     is_foreign: bool,
     barrier: Option<String>,
-    /// Changes on their way, by their callers' numbers. `end_late` relies on deadlines that rise with these numbers.
+    /// Changes on their way, by their callers' numbers, and their deadlines, each with its caller.
     pending: BTreeMap<u64, Pending>,
+    deadlines: BTreeSet<(u64, u64)>,
     /// The callers of queued changes: nothing was asked for these yet.
     queued: Vec<u64>,
     /// Callers, by the bits of their changes.
@@ -152,7 +153,7 @@ impl NodeMachine {
     pub fn new(start: Start) -> Self {
         let Start { bounds, settings, name, store, version, seed, shown } = start;
         let (feed, votes) = (StoreConnection::new(&bounds), StoreConnection::new(&bounds));
-        let (known, overlay, position, cursor, unseen, owed, others, pending, queued, callers, outputs) =
+        let (known, overlay, position, cursor, unseen, owed, others, pending, deadlines, queued, callers, outputs) =
             Default::default();
         Self {
             entries_max: bounds.entries_max,
@@ -189,6 +190,7 @@ impl NodeMachine {
             is_foreign: false,
             barrier: None,
             pending,
+            deadlines,
             queued,
             callers,
             input_at_ms: None,
@@ -209,7 +211,7 @@ impl NodeMachine {
         let is_asked = self.votes.asked.iter().any(|asked| matches!(asked.purpose, votes::VotesPurpose::Beat));
         let votes_heard_ms = self.votes.heard_ms().filter(|_| !is_asked);
         let votes_heartbeat = votes_heard_ms.map(|heard_ms| heard_ms + self.bounds.heartbeat_ms);
-        let pending = self.pending.first_key_value().map(|(_, first)| first.deadline_ms);
+        let pending = self.deadlines.first().map(|(deadline_ms, _)| *deadline_ms);
         let says = self.feed.is_up() && self.is_loaded && !matches!(self.phase, FeedPhase::Judging);
         let heartbeat = says.then_some(self.heartbeat_at_ms);
         let votes_due = if self.is_loaded || self.feed.is_up() { self.votes.due_ms() } else { None };
@@ -265,15 +267,16 @@ impl NodeMachine {
         }
     }
 
-    /// Takes a change that a caller wants. The outcome names the caller by its number, which has to be greater than any
-    /// before.
+    /// Takes a change that a caller wants. The outcome names the caller by its number, which no other change has.
     pub fn change(&mut self, caller: u64, change: WantedChange, now_ms: u64) {
         self.note_input(now_ms);
         match self.refusal(changes::is_vote(&change), now_ms).filter(|_| !self.may_wait(now_ms)) {
             Some(why) => self.outputs.push(Output::Answer(caller, ChangeOutcome::Unavailable(why))),
             None => {
                 let bits = self.draw();
-                self.pending.insert(caller, Pending::new(change, bits, now_ms + self.bounds.patience_ms));
+                let deadline_ms = now_ms + self.bounds.patience_ms;
+                self.pending.insert(caller, Pending::new(change, bits, deadline_ms));
+                self.deadlines.insert((deadline_ms, caller));
                 self.callers.insert(bits, caller);
                 self.queued.push(caller);
             }

@@ -151,12 +151,9 @@ impl Played {
                         owed: *owed,
                     };
                     let records = others.iter().enumerate().map(other).collect();
-                    let version = "version".to_owned();
-                    self.reply(
-                        NodeLine::Feed,
-                        Some(STORE_MS),
-                        StoreReply::Nodes { is_held: true, last: Last::default(), version, records },
-                    );
+                    let (version, last) = ("version".to_owned(), Last::default());
+                    let nodes = StoreReply::Nodes { is_held: true, last, version, records };
+                    self.reply(NodeLine::Feed, Some(STORE_MS), nodes);
                     return record;
                 }
                 StoreQuestion::Log(..) => self.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),
@@ -165,13 +162,19 @@ impl Played {
         }
     }
 
-    /// A node that has read a store with these votes, and waits for no other node.
-    fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
+    /// A node that has read a store with these votes.
+    fn loaded(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
         let mut played = Self::new();
         played.tick(0);
         played.connect(NodeLine::Feed);
         played.head(NodeLine::Feed, false);
         played.read(votes);
+        played
+    }
+
+    /// The same, and it waits for no other node.
+    fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
+        let mut played = Self::loaded(votes);
         for count in 1..9 {
             played.beat(&[(count, 0)]);
             played.tick(1_000);
@@ -182,6 +185,11 @@ impl Played {
         played
     }
 
+    fn change(&mut self, caller: u64, change: WantedChange) {
+        self.node.change(caller, change, self.now_ms);
+        self.carry_out();
+    }
+
     fn voted_at(&self) -> Option<UnixSeconds> {
         let held = self.shown.table.expires_at(Pair { server: SERVER, address: VOTER });
         held.map(|expires_at| Cooldown::USUAL.voted_at(expires_at))
@@ -190,11 +198,7 @@ impl Played {
 
 #[test]
 fn a_node_that_starts_waits_until_the_others_have_said_that_they_owe_nothing() {
-    let mut played = Played::new();
-    played.tick(0);
-    played.connect(NodeLine::Feed);
-    played.head(NodeLine::Feed, false);
-    played.read(vec![(VOTER, at())]);
+    let mut played = Played::loaded(vec![(VOTER, at())]);
     assert_eq!(played.voted_at(), Some(at()), "it is shown at once");
     for count in 1..6 {
         played.beat(&[(count, 2)]);
@@ -210,8 +214,7 @@ fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
     let mut played = Played::following(Vec::new());
     played.tick(400);
     let cast = WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]);
-    played.node.change(1, cast.clone(), played.now_ms);
-    played.carry_out();
+    played.change(1, cast.clone());
     let StoreQuestion::Change(server, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
     assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(None, vec![VOTER]), Some(STORE_MS + 3_400)));
     assert_eq!(terms.last, entry(1));
@@ -222,16 +225,26 @@ fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
     // An older answer gives no term.
     played.tick(1_000);
     played.asked[1].clear();
-    played.node.change(2, cast, played.now_ms);
-    played.carry_out();
+    played.change(2, cast);
     assert!(played.asked[1].is_empty(), "{:?}", played.asked[1]);
+}
+
+/// Regression: the node looked for the earliest deadline at the smallest number only.
+#[test]
+fn each_change_ends_by_its_own_deadline() {
+    let mut played = Played::loaded(Vec::new());
+    for (count, caller) in (1..).zip([3, 2, 1]) {
+        played.beat(&[(count, 2)]);
+        played.change(caller, WantedChange::Cancel(SERVER, VOTER));
+        played.tick(1_000);
+    }
+    assert!(matches!(played.answers[..], [(3, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
 }
 
 #[test]
 fn a_cancellation_names_the_vote_that_stands() {
     let mut played = Played::following(vec![(VOTER, at())]);
-    played.node.change(1, WantedChange::Cancel(SERVER, VOTER), played.now_ms);
-    played.carry_out();
+    played.change(1, WantedChange::Cancel(SERVER, VOTER));
     assert_eq!(played.next(NodeLine::Votes), StoreQuestion::VoteOf(SERVER, VOTER));
     played.reply(NodeLine::Votes, None, StoreReply::VoteOf(Some(at())));
     let StoreQuestion::Change(_, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
@@ -349,8 +362,7 @@ fn a_vote_of_the_log_is_of_the_listing_that_the_store_has_there() {
 #[test]
 fn a_store_that_lost_what_the_caller_knows_does_nothing() {
     let mut played = Played::following(Vec::new());
-    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
-    played.carry_out();
+    played.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]));
     played.next(NodeLine::Votes);
     let refusal = StoreRefusal { kind: RefusalKind::Lost, text: "VSLOST".to_owned() };
     played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Refused(refusal));
@@ -362,8 +374,7 @@ fn a_store_that_lost_what_the_caller_knows_does_nothing() {
 fn after_a_pause_changes_are_refused() {
     let mut played = Played::following(Vec::new());
     played.now_ms += 5_000;
-    played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
-    played.carry_out();
+    played.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]));
     assert!(matches!(played.answers[..], [(1, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
 }
 
@@ -390,8 +401,7 @@ fn a_vote_behind_one_that_was_taken_away_stands_in_any_order() {
 fn how_servers_are_listed_follows_the_log_alone() {
     let mut played = Played::following(Vec::new());
     played.beat(&[(10, 0)]);
-    played.node.change(1, WantedChange::Remove(SERVER), played.now_ms);
-    played.carry_out();
+    played.change(1, WantedChange::Remove(SERVER));
     played.next(NodeLine::Votes);
     played.reply(NodeLine::Votes, None, StoreReply::RecordOf(Some(record())));
     let StoreQuestion::Change(_, StoreCall::Remove(listing), terms) = played.next(NodeLine::Votes) else {
@@ -420,8 +430,7 @@ fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
     let cast = || {
         let mut played = Played::following(Vec::new());
         played.beat(&[(10, 0)]);
-        played.node.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]), played.now_ms);
-        played.carry_out();
+        played.change(1, WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]));
         let StoreQuestion::Change(_, _, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
         let (_, known) = vote(2, entry(2).bits, vec![EntryFact::Vote(SERVER, at(), VOTER)]);
         played.next(NodeLine::Feed);
@@ -463,8 +472,7 @@ fn a_cancellation_is_told_once_no_later_vote_counts() {
     for is_brought in [true, false] {
         let mut played = Played::following(vec![(VOTER, at())]);
         played.beat(&[(10, 0)]);
-        played.node.change(1, WantedChange::Cancel(SERVER, VOTER), played.now_ms);
-        played.carry_out();
+        played.change(1, WantedChange::Cancel(SERVER, VOTER));
         assert!(matches!(played.next(NodeLine::Votes), StoreQuestion::VoteOf(..)));
         played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::VoteOf(Some(earlier)));
         let StoreQuestion::Change(_, StoreCall::Cancel(VOTER, of), terms) = played.next(NodeLine::Votes) else {
@@ -479,10 +487,10 @@ fn a_cancellation_is_told_once_no_later_vote_counts() {
         let gone = |fact| EntryFact::Other(Said { server: SERVER, fact });
         let facts = if is_brought { vec![gone(Fact::ListingGone(record().listing))] } else { Vec::new() };
         let removal = Entry { last: removed, before: entry(1).mark(), facts };
-        let cancellation =
-            Entry { last: made, before: removed.mark(), facts: vec![gone(Fact::VoteGone(earlier, VOTER))] };
+        let facts = vec![gone(Fact::VoteGone(earlier, VOTER))];
+        let cancellation = Entry { last: made, before: removed.mark(), facts };
         played.next(NodeLine::Feed);
-        let log = vec![LogItem::Entry(removal), LogItem::Entry(cancellation)];
+        let log = [removal, cancellation].map(LogItem::Entry).to_vec();
         played.reply(NodeLine::Feed, None, StoreReply::Log(log));
         // A vote that the store has forgotten counts here, and will be given back: the cooldown is not over.
         let told = ChangeOutcome::Decided(Some(SERVER), Done::Cancelled(earlier));

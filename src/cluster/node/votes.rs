@@ -46,6 +46,7 @@ impl NodeMachine {
     fn end(&mut self, caller: u64, outcome: ChangeOutcome) {
         if let Some(pending) = self.pending.remove(&caller) {
             self.callers.remove(&pending.bits);
+            self.deadlines.remove(&(pending.deadline_ms, caller));
             self.outputs.push(Output::Answer(caller, outcome));
         }
     }
@@ -78,10 +79,10 @@ impl NodeMachine {
 
     /// Ends changes that are too late: nothing was asked for them yet, or the log does not bring them.
     fn end_late(&mut self, now_ms: u64) {
-        while let Some((caller, pending)) =
-            self.pending.first_key_value().filter(|(_, first)| now_ms >= first.deadline_ms)
+        while let Some((_, caller)) = self.deadlines.first().copied().filter(|(deadline_ms, _)| now_ms >= *deadline_ms)
         {
-            let (caller, is_called, is_vote) = (*caller, pending.is_called(), pending.is_vote());
+            let (is_called, is_vote) =
+                self.pending.get(&caller).map_or((false, false), |late| (late.is_called(), late.is_vote()));
             let why = || self.refusal(is_vote, now_ms).unwrap_or_else(|| NO_ANSWER.to_owned());
             let outcome = if is_called { ChangeOutcome::Silent } else { ChangeOutcome::Unavailable(why()) };
             self.end(caller, outcome);
