@@ -24,7 +24,7 @@ pub(super) struct Owed {
     takes_away: Share,
     servers: Share,
     votes: Share,
-    /// Whether the node compares the state again, after it has given back the removals.
+    /// Whether the store has taken a removal. Then the node compares the state again, after it has given back the rest.
     is_to_be_compared: bool,
     /// Servers with keys of a strange type.
     aside: HashSet<ServerId>,
@@ -68,7 +68,7 @@ impl Owed {
         let (takes_away, rest): (Vec<_>, Vec<_>) = owed.into_iter().partition(|said| said.fact.takes_away());
         let (servers, votes) = rest.into_iter().partition(|said| matches!(said.fact, Fact::Listed(_)));
         let [takes_away, servers, votes] = [takes_away, servers, votes].map(|facts| Share::new(facts, rank, nodes));
-        self.is_to_be_compared = !takes_away.is_empty();
+        self.is_to_be_compared = false;
         (self.takes_away, self.servers, self.votes) = (takes_away, servers, votes);
         (self.retry_at_ms, self.is_read) = (0, true);
         self.aside.clear();
@@ -112,7 +112,15 @@ impl Owed {
     }
 
     fn settle(&mut self, said: &Said) {
-        self.share_of(&said.fact).settle(said);
+        self.is_to_be_compared |= self.share_of(&said.fact).settle(said) && said.fact.takes_away();
+    }
+
+    /// Leaves the facts of a server until the state is compared again. Gives whether that is news.
+    fn set_aside(&mut self, server: ServerId) -> bool {
+        for share in [&mut self.takes_away, &mut self.servers, &mut self.votes] {
+            share.settle_where(|said| said.server == server);
+        }
+        self.aside.insert(server)
     }
 
     /// Takes facts that the log has brought: the node owes neither them nor the facts that they outweigh. It owes the facts that
@@ -190,10 +198,7 @@ impl NodeMachine {
                 self.note_loss(RebuildCause::History);
             }
             StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Key => {
-                let is_of_it = |said: &Said| said.server == batch.server;
-                let Owed { takes_away, servers, votes, aside, .. } = &mut self.owed;
-                [takes_away, servers, votes].into_iter().for_each(|share| share.settle_where(is_of_it));
-                if aside.insert(batch.server) {
+                if self.owed.set_aside(batch.server) {
                     self.outputs.push(Output::Note(Note::SetAside(batch.server, refusal.text)));
                 }
             }
@@ -208,5 +213,34 @@ impl NodeMachine {
         if self.owed.is_empty() && !was_empty {
             self.end_giving();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Owed;
+    use crate::cluster::wire::fact::{Fact, Said};
+    use crate::vote::address::VoterAddress;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::time::UnixSeconds;
+
+    /// Regression: a removal of a server with a key of a strange type was set aside. Then the node read the whole state,
+    /// owed the removal again, and so on without a pause, and took no votes.
+    #[test]
+    fn the_state_is_compared_again_once_the_store_has_taken_a_removal() {
+        let removal = |server| {
+            let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
+            Said { server: ServerId(server), fact }
+        };
+        let mut owed = Owed::default();
+        owed.replace(vec![removal(1), removal(2)], 0, 1);
+        assert!(owed.set_aside(ServerId(1)) && !owed.set_aside(ServerId(1)));
+        assert_eq!((owed.len(), owed.is_to_be_compared()), (1, false));
+        owed.come(&[removal(2)], Vec::new());
+        assert_eq!((owed.is_empty(), owed.is_to_be_compared()), (true, true));
+        owed.replace(vec![removal(1)], 0, 1);
+        owed.set_aside(ServerId(1));
+        assert_eq!((owed.is_empty(), owed.is_to_be_compared()), (true, false));
     }
 }
