@@ -3,7 +3,6 @@
 
 use std::env;
 use std::io::{BufRead, BufReader, ErrorKind, IsTerminal, Write, stderr, stdin, stdout};
-use std::process;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -12,6 +11,7 @@ use clap::ArgMatches;
 use serde_json::Value;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
 use ureq::BodyReader;
 
 use crate::cli::client::{ControlClient, segment};
@@ -63,12 +63,12 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     let stop = news.clone();
     // Both threads end with the process.
     thread::spawn(move || {
-        let _signal = signals.forever().next();
+        let Some(signal) = signals.forever().next() else { return };
         // A reader of the output that takes no more lines must not keep the process.
-        thread::spawn(|| {
+        thread::spawn(move || {
             thread::sleep(STOP_PATIENCE);
             note("standard output takes no more lines: the summary is left out");
-            process::exit(Exit::Negative as i32);
+            let _ended = emulate_default_handler(signal);
         });
         let _ended = stop.send(News::Stop);
     });

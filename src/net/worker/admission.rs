@@ -1,7 +1,9 @@
 //! Newcomers, and the eviction of another connection when all slots are taken. The rule in [`eviction`] decides which
 //! one goes.
 
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
+
+use rustix::io::Errno;
 
 use super::Worker;
 use super::occupant::Occupant;
@@ -18,6 +20,12 @@ use crate::net::stream::Stream;
 /// The most connections that the worker tries to evict for one newcomer. It reads the input of each first: a connection
 /// that has sent a request stays.
 const TRIES_MAX: usize = 8;
+
+/// Whether an eviction can help. The kernel also reports errors of a newcomer's network, and refusals by a firewall
+/// (accept(2)).
+fn is_shortage(error: &io::Error) -> bool {
+    matches!(Errno::from_io_error(error), Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
+}
 
 impl<S: Service> Worker<S> {
     pub(super) fn accept_newcomers(&mut self) {
@@ -51,9 +59,9 @@ impl<S: Service> Worker<S> {
                 Err(error) if matches!(error.kind(), ErrorKind::ConnectionAborted | ErrorKind::Interrupted) => {}
                 // No descriptor or no memory: evict once, then rest a moment; never spin, and never
                 // close one after the other where that does not help.
-                Err(_shortage) => {
+                Err(error) => {
                     self.counters.accept_shortages.add(1);
-                    self.has_evicted = !self.has_evicted && self.free_descriptor();
+                    self.has_evicted = is_shortage(&error) && !self.has_evicted && self.free_descriptor();
                     if !self.has_evicted {
                         self.accept_again_ms = self.now.monotonic_ms + ACCEPT_PAUSE_MS;
                         return;
@@ -187,5 +195,24 @@ impl<S: Service> Worker<S> {
             }
             None => true,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_shortage;
+    use rustix::io::Errno;
+
+    /// Regression: a newcomer that a firewall refused cost another client its connection.
+    #[test]
+    fn only_want_of_descriptors_or_memory_evicts() {
+        assert!(
+            [Errno::MFILE, Errno::NFILE, Errno::NOBUFS, Errno::NOMEM].iter().all(|errno| is_shortage(&(*errno).into()))
+        );
+        assert!(
+            ![Errno::PERM, Errno::PROTO, Errno::NETDOWN, Errno::HOSTUNREACH]
+                .iter()
+                .any(|errno| is_shortage(&(*errno).into()))
+        );
     }
 }
