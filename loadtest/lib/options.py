@@ -14,7 +14,7 @@ def parse(arguments, names):
         description="Measures vote-status, alone and beside its peers. See loadtest/README.md.",
     )
     add = parser.add_argument
-    add("--quick", action="store_true", help="everything once, short: a look, not a measurement")
+    add("--quick", action="store_true", help="everything in short: a look, not a measurement")
     add("--scenarios", type=_list_of(SCENARIOS), metavar="A,B", default=SCENARIOS, help="only these: " + ", ".join(SCENARIOS))
     add("--peers", type=_list_of(names), metavar="A,B", help="only these: " + ", ".join(names))
     add("--seconds", type=_whole(1, 600), help="length of one timed run at most (default 10; quick 1)")

@@ -204,9 +204,11 @@ fn connections(page: &mut MetricsText, sources: &Sources) {
         "Connections that had not asked yet and were answered 503 for lack of room.",
         &|worker| worker.engine.turned_away.get(),
     );
-    family("vote_status_accept_shortages_total", "Times that no descriptor was free for a new connection.", &|w| {
-        w.engine.accept_shortages.get()
-    });
+    family(
+        "vote_status_accept_shortages_total",
+        "Times that the system could not give a new connection: no descriptor, no memory, or a refusal.",
+        &|w| w.engine.accept_shortages.get(),
+    );
     family("vote_status_received_bytes_total", "Bytes read from clients.", &|worker| {
         worker.engine.received_bytes.get()
     });
@@ -285,7 +287,7 @@ fn watch(page: &mut MetricsText, board: &WatchBoard) {
     page.single("vote_status_watch_lines_total", "Lines written for watchers.", lines);
     let help = "Lines that watchers missed because they did not take them in time.";
     page.single("vote_status_watch_dropped_total", help, dropped);
-    let help = "Servers that the address which asks about most of them was seen to ask about, in an hour, by a sample; never too high.";
+    let help = "Most servers that one address asked about in an hour, by samples; never too high.";
     page.single("vote_status_one_address_servers", help, board.one_address_servers());
 }
 
@@ -324,7 +326,7 @@ fn state(page: &mut MetricsText, recorder: &RecorderCounters, readiness: &Readin
 
 fn work(page: &mut MetricsText, readiness: &Readiness, now_ms: u64) {
     let name = "vote_status_store_work_seconds";
-    page.family(name, "Time that the recorder has been at this piece of work on the store; 0 for what it is not at.");
+    page.family(name, "Time that the recorder has spent so far on its present work on the store; 0 for other work.");
     for (work, ms) in readiness.work_ms(now_ms) {
         page.sample(name, &[("work", work)], ms as f64 / 1_000.0);
     }

@@ -13,7 +13,7 @@ pub(super) fn cooldown_minutes() -> Arg {
     option(
         "cooldown-minutes",
         "N",
-        "Length of the cooldown, 1 to 10080; another length has plugins pay live votes once more",
+        "Length of the cooldown, 1 to 10080; another length makes plugins pay live votes once more",
     )
     .value_parser(whole_as(1..=u64::from(Cooldown::MINUTES_MAX), |minutes| {
         Cooldown::from_minutes(u32::try_from(minutes).ok()?)

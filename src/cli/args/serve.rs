@@ -57,7 +57,7 @@ fn listening() -> [Arg; 6] {
             .value_parser(whole::<usize>(1..=1_024))
             .default_value(workers.to_string())
             .hide_default_value(true),
-        option("engine", "NAME", "Engine of the public listeners; the second one is for comparison")
+        option("engine", "NAME", "Engine of the public listeners; may_minihttp is for comparison")
             .value_parser(named(Engine::ALL))
             .default_value(Engine::ALL[0].0),
     ]
@@ -132,7 +132,7 @@ fn deadlines() -> [Arg; 5] {
         timeout("idle-timeout", "Time after which an idle connection is closed", defaults.idle_timeout_ms),
         timeout("write-timeout", "Time that a client has to take its answer", defaults.write_timeout_ms),
         timeout("drain-delay", "Time after the signal to stop in which new connections are accepted", 0),
-        timeout("drain-timeout", "Time after that for the requests under way", 10_000),
+        timeout("drain-timeout", "Longest time, after --drain-delay, for the requests under way", 10_000),
     ]
 }
 
