@@ -431,7 +431,7 @@ impl<S: Service> Session<S> {
     }
 }
 
-/// Whether the refused input begins as a `HEAD` request, whose answer has no body.
+/// Whether the refused input begins as a `HEAD` request: its answer has no body.
 #[must_use]
 pub fn is_head_method(input: &[u8]) -> bool {
     input.strip_prefix(b"\r\n").unwrap_or(input).starts_with(b"HEAD ")

@@ -343,8 +343,8 @@ fn no_request_waits_for_more_than_64_answers_to_waits() {
     end(&mailbox, thread);
 }
 
-/// Regression: a worker made place for a newcomer by a client whose request had been unfinished for a second. The request
-/// became whole just then and was answered; the next one had only begun, and got 408.
+/// Regression: a worker evicted a client over a request that had been unfinished for a second. That request became whole
+/// just then and was answered; the next one had only begun, and got 408.
 #[test]
 fn a_request_that_has_just_begun_is_not_evicted_for_the_one_before() {
     let ((is_held_up, held_up), (released, release)) = (channel(), channel());
