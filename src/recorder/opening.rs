@@ -160,7 +160,7 @@ impl Recorder {
         started: Result<(TimeLines, Option<TimeLines>), Behind>,
     ) -> Result<(), StoreError> {
         let (was, settings) = (note.settings, self.settings);
-        if !store.has_vote(was.cooldown.first_live(TimeLines::certain_of_start(note.time, started)))? {
+        if !store.has_vote(was.cooldown.first_live(TimeLines::ended_by_at_start(note.time, started)))? {
             return Ok(());
         }
         if !self.accepts.settings {

@@ -177,12 +177,12 @@ impl TimeLines {
         Ok((lines, then))
     }
 
-    /// The certain line of a start, where [`TimeLines::start`] gave `started` for this note. If the clock is behind the
-    /// note, the noted line.
+    /// The line that has ended votes for a start, where [`TimeLines::start`] gave `started` for this note: the certain line
+    /// before or after the change of that start. If the clock is behind the note, the noted line.
     #[must_use]
-    pub fn certain_of_start(note: TimeNote, started: Result<(Self, Option<Self>), Behind>) -> UnixSeconds {
+    pub fn ended_by_at_start(note: TimeNote, started: Result<(Self, Option<Self>), Behind>) -> UnixSeconds {
         let noted = UnixSeconds(u32::try_from(note.certain_ms / 1_000).unwrap_or(u32::MAX));
-        started.map_or(noted, |(lines, then)| then.unwrap_or(lines).certain())
+        started.map_or(noted, |(lines, then)| then.unwrap_or(lines).certain().max(lines.certain()))
     }
 
     /// Takes a reading. If the wall line becomes certain, or the time shown must go back, gives the lines of

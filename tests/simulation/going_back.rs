@@ -1,5 +1,6 @@
 //! Regressions: a clock that is behind becomes certain, at a start or behind 10 minutes.
 
+use super::disk::Strike;
 use super::operations::{Ask, Ballot, End, Operation, Trouble, When};
 use super::{Settings, holds_under, list, votes};
 
@@ -34,6 +35,47 @@ fn what_has_ended_stays_ended_with_a_longer_cooldown_as_the_time_goes_back() {
         let back = [Operation::Step { ms: -7_200_000 }, vote(7), accepts_clock(Some(cooldown_s), 50_000), vote(1)];
         holds_under(Settings { cooldown_s: 300, prefix: 64 }, 0, &[&[list(&[1]), vote(1), ends][..], &back].concat());
     }
+}
+
+/// Votes have ended for good, and their rows are in the store still. The clock comes back, and a start accepts it: no vote
+/// is live, so other settings need no option.
+#[test]
+fn what_has_ended_before_an_accepted_clock_refuses_no_settings() {
+    let other = Operation::OtherOptions {
+        cooldown_s: Some(86_400),
+        prefix: None,
+        accepts: false,
+        accepts_clock: true,
+        off_ms: 0,
+    };
+    let ends = Operation::Restart { end: End::Stop, off_ms: 61_000, step_ms: 0, accepts_clock: true };
+    // More rows than one sweep takes. The change behind the restart says which note the store has.
+    let votes = [0, 1, 4, 5, 7, 8].map(vote);
+    let ended = [Operation::Step { ms: 600_000 }, ends, Operation::Ask(vec![Ask::Rotate { server: 1 }])];
+    let back = [Operation::Step { ms: -7_200_000 }, other, vote(1)];
+    let operations = [&[list(&[1])], &votes[..], &ended, &back].concat();
+    holds_under(Settings { cooldown_s: 60, prefix: 64 }, 97_569_805, &operations);
+}
+
+/// A start waits for its clock, goes on, and its first sync fails. The next try finds a void file, which is written anew
+/// soon after the service is ready.
+#[test]
+fn a_start_that_goes_on_behind_a_failed_sync_is_ready_before_its_file_is_written_anew() {
+    holds_under(
+        Settings { cooldown_s: 600, prefix: 64 },
+        97_418_941,
+        &[
+            Operation::Pass { ms: 320_000 },
+            Operation::Step { ms: 601_000 },
+            list(&[0]),
+            Operation::Restart { end: End::Stop, off_ms: 3_000, step_ms: -7_200_000, accepts_clock: false },
+            Operation::Step { ms: 662_000 },
+            Operation::ComeBack,
+            Operation::Strikes(vec![(16, Strike::SyncsFail(1))]),
+            Operation::Pass { ms: 300 },
+            Operation::Pass { ms: 31_000 },
+        ],
+    );
 }
 
 /// The recorder goes by its own reading of the clocks, a few milliseconds behind the wall clock's, and then syncs. The time

@@ -304,8 +304,9 @@ impl Machine {
                 .did_not_start(options, accepts, took, !self.is_mended, true)
                 .map_err(|what| format!("{what}: {why}"))?;
         } else if self.counts().writes > before.writes {
-            // Changes of a start that failed may be stored all the same.
+            // Changes of a start that failed may be stored all the same. A file in which a sync has failed is void.
             self.model.tried_to_start(options, accepts, took);
+            self.is_mended &= self.counts().failed_syncs == before.failed_syncs;
         }
         self.process = Some(process);
         Ok(())

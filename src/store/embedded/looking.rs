@@ -33,7 +33,7 @@ pub fn has_live_vote(disk: &dyn Disk, reading: ClockReading) -> Option<bool> {
         let note = if is_of_first_release { tables::first_release::note } else { tables::note };
         let Some(CommitNote { time, settings, .. }) = note(database)? else { return Ok(false) };
         let started = TimeLines::start(Some(time), UnixSeconds(0), reading, false);
-        tables::has_vote(database, settings.cooldown.first_live(TimeLines::certain_of_start(time, started)))
+        tables::has_vote(database, settings.cooldown.first_live(TimeLines::ended_by_at_start(time, started)))
     })
 }
 
