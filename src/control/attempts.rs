@@ -51,14 +51,7 @@ impl AttemptObserver {
 
     fn note(&self, vote: &Vote, outcome: &'static str, held: Option<HeldCooldown>) {
         let (server, token_begins) = self.server(&vote.server);
-        // Addresses of one network are one voter.
-        let mut voters = Vec::new();
-        for voter in vote.voter.addresses().map(|address| self.cooldowns.voter(address)) {
-            if !voters.contains(&voter) {
-                voters.push(voter);
-            }
-        }
-        for address in voters {
+        for address in self.cooldowns.voters(&vote.voter) {
             let (token_begins, address) = (token_begins.clone(), Some(address));
             let attempt = Attempt { server, token_begins, address, voted_at: vote.voted_at, outcome, held };
             self.watch.note(self.clock.now().wall, Seen::Attempt(attempt));

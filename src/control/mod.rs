@@ -165,7 +165,7 @@ impl ControlService {
             b"/metrics" => |service, _| Task::Answer(service.metrics()),
             _ => return Err(ControlAnswer::fault(Fault::NotFound)),
         };
-        request::by_method(head, "GET, HEAD", [(Method::Get, task)]).map(|task| task(self, head))
+        request::by_method(head, "GET, HEAD", [Method::Get]).map(|_get| task(self, head))
     }
 
     fn keyed(&mut self, ask: KeyedRequest<'_>, head: &Head<'_>, context: &Context<'_>) -> Task {

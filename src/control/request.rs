@@ -61,15 +61,15 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
     let query = Query(head.query.unwrap_or_default());
     let segments: Vec<&[u8]> = path.split(|byte| *byte == b'/').skip(1).collect();
     // The method first: a wrong method gets 405, whatever path and query name.
-    let get = || by_method(head, "GET, HEAD", [(Method::Get, ())]);
-    let post = || by_method(head, "POST", [(Method::Post, ())]);
+    let get = || by_method(head, "GET, HEAD", [Method::Get]);
+    let post = || by_method(head, "POST", [Method::Post]);
     let command = KeyedRequest::Command;
     let whole = |ask| command(CommandRequest::Whole(ask));
     Ok(match *segments.as_slice() {
-        [b"export"] => get().map(|()| KeyedRequest::Export)?,
-        [b"watch"] => get().map(|()| KeyedRequest::Watch(query))?,
-        [b"cluster"] => get().map(|()| KeyedRequest::Cluster)?,
-        [b"cluster", b"digest"] => get().map(|()| whole(Command::Digest))?,
+        [b"export"] => get().map(|_get| KeyedRequest::Export)?,
+        [b"watch"] => get().map(|_get| KeyedRequest::Watch(query))?,
+        [b"cluster"] => get().map(|_get| KeyedRequest::Cluster)?,
+        [b"cluster", b"digest"] => get().map(|_get| whole(Command::Digest))?,
         [b"votes"] => {
             post()?;
             command(CommandRequest::Vote(query.mode(Mode::Cast)?))
@@ -79,15 +79,15 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
             KeyedRequest::Batch(Gathered::Votes(Vec::new(), query.mode(Mode::Record)?), query.batch_options()?)
         }
         [b"votes", id, ip] => {
-            let is_cancel = by_method(head, "GET, HEAD, DELETE", [(Method::Get, false), (Method::Delete, true)])?;
+            let method = by_method(head, "GET, HEAD, DELETE", [Method::Get, Method::Delete])?;
             let (address, server) = (voter_address(ip)?, server_id(id)?);
-            match is_cancel {
-                true => whole(Command::Cancel(server, address)),
-                false => KeyedRequest::ShowVote(Pair { server, address }),
+            match method {
+                Method::Delete => whole(Command::Cancel(server, address)),
+                _ => KeyedRequest::ShowVote(Pair { server, address }),
             }
         }
         [b"voters", ip] => {
-            by_method(head, "DELETE", [(Method::Delete, ())])?;
+            by_method(head, "DELETE", [Method::Delete])?;
             whole(Command::CancelAll(voter_address(ip)?))
         }
         [b"servers"] => {
@@ -99,8 +99,8 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
             KeyedRequest::Batch(Gathered::Servers(Vec::new(), query.tokens()?), query.batch_options()?)
         }
         [b"servers", id] => {
-            let methods = [Method::Get, Method::Put, Method::Delete].map(|method| (method, method));
-            let (method, id) = (by_method(head, "GET, HEAD, PUT, DELETE", methods)?, server_id(id)?);
+            let method = by_method(head, "GET, HEAD, PUT, DELETE", [Method::Get, Method::Put, Method::Delete])?;
+            let id = server_id(id)?;
             match method {
                 Method::Put => command(CommandRequest::PutServer(id)),
                 Method::Delete => whole(Command::Remove(id)),
@@ -115,15 +115,14 @@ pub fn keyed<'a>(path: &[u8], head: &Head<'a>) -> Result<KeyedRequest<'a>, Contr
     })
 }
 
-pub(super) fn by_method<T, const METHODS: usize>(
+/// The method, if the path takes it. HEAD is GET without the body.
+pub(super) fn by_method<const METHODS: usize>(
     head: &Head<'_>,
     allow: &'static str,
-    asks: [(Method, T); METHODS],
-) -> Result<T, ControlAnswer> {
-    // HEAD is GET without the body.
+    taken: [Method; METHODS],
+) -> Result<Method, ControlAnswer> {
     let method = if head.method == Method::Head { Method::Get } else { head.method };
-    let found = asks.into_iter().find(|(taken, _)| *taken == method);
-    found.map(|(_, ask)| ask).ok_or_else(|| ControlAnswer::method_not_allowed(allow))
+    if taken.contains(&method) { Ok(method) } else { Err(ControlAnswer::method_not_allowed(allow)) }
 }
 
 fn voter_address(segment: &[u8]) -> Result<VoterAddress, ControlAnswer> {

@@ -142,15 +142,10 @@ impl Draft<'_> {
         }
     }
 
-    /// The pairs that a vote is for. Addresses of one network count once.
+    /// The pairs that a vote is for.
     fn pairs_of(&self, server: ServerId, voter: &Voter) -> Vec<Pair> {
-        let mut pairs: Vec<Pair> = Vec::with_capacity(voter.addresses_len());
-        for pair in voter.addresses().map(|address| self.pair(server, address)) {
-            if !pairs.contains(&pair) {
-                pairs.push(pair);
-            }
-        }
-        pairs
+        let voters = self.table.view().voters(voter);
+        voters.into_iter().map(|address| Pair { server, address }).collect()
     }
 
     /// Casts a vote for all of its pairs. A cooldown of any of them refuses the vote.

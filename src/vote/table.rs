@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use super::address::VoterAddress;
+use super::address::{Voter, VoterAddress};
 use super::hasher::TableHasher;
 use super::id::ServerId;
 use super::ipv4::Ipv4;
@@ -73,6 +73,18 @@ impl CooldownView {
             VoterAddress::V4(_) => address,
             VoterAddress::V6(network) => VoterAddress::V6(Ipv6Network(network.0 & self.0.prefix.mask())),
         }
+    }
+
+    /// The voters that the addresses of a vote stand for, in their order. Addresses of one network are one voter.
+    #[must_use]
+    pub fn voters(&self, voter: &Voter) -> Vec<VoterAddress> {
+        let mut voters = Vec::with_capacity(voter.addresses_len());
+        for address in voter.addresses().map(|address| self.voter(address)) {
+            if !voters.contains(&address) {
+                voters.push(address);
+            }
+        }
+        voters
     }
 
     /// The number of bits of an IPv6 address that tell one voter from another.

@@ -9,9 +9,9 @@ fn vote(address: usize) -> Operation {
     votes(vec![Ballot { server: 1, by_token: false, addresses: vec![address], when: When::Now }], false)
 }
 
-/// A start that accepts the clock, and gives the store this cooldown.
-fn accepts_clock(cooldown_s: Option<i64>, off_ms: i64) -> Operation {
-    Operation::OtherOptions { cooldown_s, prefix: None, accepts: true, accepts_clock: true, off_ms }
+/// A start with this cooldown that accepts the clock. It accepts the settings where `accepts` says so.
+fn accepts_clock(cooldown_s: Option<i64>, accepts: bool, off_ms: i64) -> Operation {
+    Operation::OtherOptions { cooldown_s, prefix: None, accepts, accepts_clock: true, off_ms }
 }
 
 /// The wall clock is accepted, and the time shown stands still. The certain line has gone on by a minute before, and ended a
@@ -21,7 +21,7 @@ fn the_instant_of_a_vote_that_ended_in_a_standstill_is_not_given_again() {
     let removal = Operation::Ask(vec![Ask::Remove { server: 1 }]);
     for removal in [&[removal][..], &[]] {
         let before = [list(&[1]), Operation::Step { ms: -601_000 }, vote(1)];
-        let behind = [accepts_clock(None, 130_000), list(&[1]), vote(1), accepts_clock(None, 0), vote(1)];
+        let behind = [accepts_clock(None, true, 130_000), list(&[1]), vote(1), accepts_clock(None, true, 0), vote(1)];
         holds_under(Settings { cooldown_s: 60, prefix: 64 }, 0, &[&before, removal, &behind].concat());
     }
 }
@@ -32,7 +32,8 @@ fn the_instant_of_a_vote_that_ended_in_a_standstill_is_not_given_again() {
 fn what_has_ended_stays_ended_with_a_longer_cooldown_as_the_time_goes_back() {
     for cooldown_s in [300, 600] {
         let ends = Operation::ToEnd { server: 1, address: 1, off_ms: -1_000 };
-        let back = [Operation::Step { ms: -7_200_000 }, vote(7), accepts_clock(Some(cooldown_s), 50_000), vote(1)];
+        let back =
+            [Operation::Step { ms: -7_200_000 }, vote(7), accepts_clock(Some(cooldown_s), true, 50_000), vote(1)];
         holds_under(Settings { cooldown_s: 300, prefix: 64 }, 0, &[&[list(&[1]), vote(1), ends][..], &back].concat());
     }
 }
@@ -41,18 +42,11 @@ fn what_has_ended_stays_ended_with_a_longer_cooldown_as_the_time_goes_back() {
 /// is live, so other settings need no option.
 #[test]
 fn what_has_ended_before_an_accepted_clock_refuses_no_settings() {
-    let other = Operation::OtherOptions {
-        cooldown_s: Some(86_400),
-        prefix: None,
-        accepts: false,
-        accepts_clock: true,
-        off_ms: 0,
-    };
     let ends = Operation::Restart { end: End::Stop, off_ms: 61_000, step_ms: 0, accepts_clock: true };
     // More rows than one sweep takes. The change behind the restart says which note the store has.
     let votes = [0, 1, 4, 5, 7, 8].map(vote);
     let ended = [Operation::Step { ms: 600_000 }, ends, Operation::Ask(vec![Ask::Rotate { server: 1 }])];
-    let back = [Operation::Step { ms: -7_200_000 }, other, vote(1)];
+    let back = [Operation::Step { ms: -7_200_000 }, accepts_clock(Some(86_400), false, 0), vote(1)];
     let operations = [&[list(&[1])], &votes[..], &ended, &back].concat();
     holds_under(Settings { cooldown_s: 60, prefix: 64 }, 97_569_805, &operations);
 }

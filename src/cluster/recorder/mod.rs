@@ -307,7 +307,7 @@ impl NodeRecorder {
             self.commands.note_unconfirmed(caller);
             self.status.unconfirmed.add(u64::from(answer.reply.is_vote()));
         }
-        if line == NodeLine::Votes && !matches!(answer.reply, StoreReply::Refused(_)) {
+        if line == NodeLine::Votes && matches!(answer.reply, StoreReply::Head { .. }) {
             // Without votes, nothing else shows that the line works again.
             self.status.votes_reason.note_answer(now_ms);
         }

@@ -376,8 +376,8 @@ impl Live {
     /// is recorded from then on has not ended by the line before.
     fn left_out(mut self) -> Live {
         if let Some(ended_by_ms) = self.lines.take_left_out() {
-            let world = Rc::make_mut(&mut self.world);
-            world.leaves_out(ended_by_ms, (world.settings.cooldown_s, world.settings.cooldown_s));
+            let lengths_s = self.lengths_s();
+            Rc::make_mut(&mut self.world).leaves_out(ended_by_ms, lengths_s);
         }
         self
     }
