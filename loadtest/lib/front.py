@@ -91,6 +91,11 @@ class Traffic:
         for thread in self._threads:
             thread.join()
 
+    def longest_without_vote(self):
+        """Seconds between two votes that were taken."""
+        instants = [since for _, _, since in self._fresh]
+        return max((after - before for before, after in zip(instants, instants[1:])), default=float("inf"))
+
     def forgotten(self, nodes):
         """Votes that were acknowledged and that a node does not show in the end; each is asked of one of them."""
         askers = [Asker(node.port) for node in nodes]

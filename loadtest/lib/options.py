@@ -24,7 +24,7 @@ def parse(arguments, names):
     idle = "idle connections (default %(default)s)"
     add("--connections", type=_whole(10, 100_000), default=10_000, help=idle)
     add("--binary", type=Path, help="measure this vote-status instead of building one")
-    add("--baseline", type=Path, help="an earlier vote-status: starts are timed beside it, in turn")
+    add("--baseline", type=Path, help="an earlier vote-status: for upgrade, and starts are timed beside it")
     add("--output", type=Path, default=WORK / "report", help="folder for the report (default loadtest/work/report)")
     options = parser.parse_args(arguments)
     options.seconds = options.seconds or (1 if options.quick else 10)

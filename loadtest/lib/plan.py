@@ -4,7 +4,7 @@ runner, latency and memory, and in the module of each scenario of its own.
 
 from dataclasses import dataclass
 
-from lib import full, nodes, restarts, starts, tails, waiting, writes
+from lib import full, nodes, restarts, starts, tails, upgrade, waiting, writes
 from lib.competitor import PATH, Setup
 
 OURS = "vote-status"
@@ -31,6 +31,7 @@ ALONE = {
     "restarts": ("restarts under load, with held sockets", restarts.measure),
     "starts": ("starts with many live cooldowns: time and memory", starts.measure),
     "nodes": ("many nodes on one Redis", nodes.measure),
+    "upgrade": ("the upgrade from an earlier version under load", upgrade.measure),
     "failover": ("three nodes behind HAProxy while a node and the Redis primary are killed", nodes.failover),
 }
 SCENARIOS = [*BESIDE, *ALONE]

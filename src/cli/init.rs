@@ -13,7 +13,7 @@ use crate::store::StoreError;
 use crate::store::directory::DataDirectory;
 use crate::store::embedded::{EmbeddedStore, STORE_FILE, Wanted};
 
-/// The most tries. A service that starts at the same moment holds the directory: it makes the store, or lets it go.
+/// The most tries. A service that starts at the same moment holds the directory, until it has made the store or ends.
 const TRIES: u32 = 10;
 /// The pause between two tries.
 const PAUSE: Duration = Duration::from_millis(100);

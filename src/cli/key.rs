@@ -91,8 +91,8 @@ impl ServiceKey {
     }
 
     /// Further options for `vote-status export`, for a data directory that has gone with the key in it. They name a
-    /// path at which the key file can be read while this process runs. The store's message has them. The store is
-    /// opened before the key is made, so [`Self::keep_open`] fills them in later.
+    /// path at which the key file can be read while this process runs. The store adds them to its message about a store
+    /// that has gone. The store is opened before the key is made, so [`Self::keep_open`] fills them in later.
     pub(super) fn export_options(&self) -> Arc<OnceLock<String>> {
         Arc::clone(&self.export_options)
     }

@@ -43,8 +43,7 @@ local LOG_ENTRIES = 262144
 local AHEAD_MAX_S = 5
 -- The votes of a server expire once to twice this long after the last of them has ended: few changes have to prolong that.
 local SPARE_S = 60
--- The number of last entries whose names `meta` has, too: a caller that waits for others knows one of those, and the log costs
--- more to ask.
+-- `meta` has the names of this many last entries. Nearly every caller knows one of these, and the log costs more to ask.
 local RECENT_ENTRIES = 256
 -- The most words of a command.
 local WORDS_MAX = 4000
@@ -301,9 +300,9 @@ local function commit(call)
   return last
 end
 
--- What every change begins with. A caller says until when it waits, in milliseconds of the store's clock: a call that the
--- network held up for longer must not be carried out, as its caller was told that nobody knows. A fact that is given back
--- has no term, ''.
+-- What every change begins with. A caller waits until an instant, in milliseconds of the store's clock. The store must not
+-- carry out a call that comes later: the node has answered by then that the outcome is unknown. A fact that is given back
+-- waits for ever: ''.
 --
 -- keys: log, claims of the server, dir, tok, meta, gone; args: store, until, last entry, bits, server, more for `make`
 local function change(make)
@@ -464,8 +463,8 @@ local function ended_s(call)
   return ended <= call.now_s + AHEAD_MAX_S and ended or 0
 end
 
--- The first second from `t` on, behind the votes of earlier listings, and behind the votes of these addresses that were taken
--- away; nil where that is too far ahead.
+-- The first second from `t` on that is after the votes of earlier listings, and after the votes of these addresses that were
+-- taken away. nil if that second is too far ahead.
 local function free_instant(call, addresses, listing, t)
   local listed_s = math.floor(string.sub(listing, 1, 16) / 1000000)
   if t < listed_s then
@@ -767,7 +766,7 @@ local function takeover(keys, args)
     table.insert(records, server)
     table.insert(records, 'v2;0000000000000000-' .. id .. ';0;' .. token)
   end
-  -- In the order of their instants: of the votes of an address the latest one is what counts.
+  -- In the order of their instants: the latest vote of an address counts.
   local names, taken_over, tombstones = ask('ZRANGE', gone, 0, -1), {}, {}
   for _, name in ipairs(names) do
     local voter, at = string.match(name, '^(%d+:%x+):(%d+)$')

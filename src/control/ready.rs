@@ -39,7 +39,8 @@ pub(super) fn answer(readiness: &Readiness, shared: Option<&dyn SharedStore>, no
     }
 }
 
-/// The body. `stands` is a better reason than `refusal` for a service that is not ready.
+/// The body. `stands` says that the service is stopping or stale: then this is the reason, even if votes are refused
+/// for another one.
 fn told(is_ready: bool, stands: Option<&str>, refusal: Option<(&str, String)>) -> Value {
     let mut body = json!({ "ready": is_ready });
     if let Some(reason) = stands.or(refusal.as_ref().map(|(word, _)| *word)) {

@@ -139,12 +139,12 @@ mod tests {
         let missed = format!(r#"{{"kind":"dropped","lines":{}}}"#, SEEN - fit);
         assert_eq!(body, format!("{}{missed}\n", format!("{LINE}\n").repeat(fit)));
         assert_eq!(board.counted(), [3, 3 * fit, 3 * (SEEN - fit)].map(|count| count as u64));
-        // No line is missing from then on, for a watcher that has taken its lines.
+        // A watcher that has taken its lines misses none from then on.
         let now_ms = rounds(&mut desk, 1);
         let mut out = Vec::new();
         desk.append(&mut watchers[0], FRAMING, at(now_ms), &mut out);
         assert_eq!(out, format!("{LINE}\n").into_bytes());
-        // The places of watchers that have gone are seen to be free.
+        // The seats of watchers that have gone count as free.
         watchers.truncate(1);
         rounds(&mut desk, 0);
         assert_eq!((board.counted()[0], desk.rest_ms()), (1, Some(PACE_MS)));

@@ -24,7 +24,8 @@ pub const SIZES: usize = 16;
 /// In the published usage: no connection has this size.
 pub(super) const NOBODY: u64 = u64::MAX;
 
-/// A connection that has stood still for [`STALLED_MS`] counts as if it used 2 to this power times as much.
+/// A connection that has stood still for [`STALLED_MS`] weighs like one that is this many sizes larger. Each size is
+/// twice the one before it.
 const STALLED_WEIGHT: u32 = 2;
 
 /// The one bound. Its numbers are estimates of a moment; nothing depends on exact ones.

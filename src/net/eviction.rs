@@ -12,8 +12,8 @@
 //! 7. the longest idle connection whose client has shown the key.
 //!
 //! A network is a crowd if its connections that have not asked hold over 1/16 of the places. From 3 on, the oldest of
-//! these goes before a connection of another network. So a crowd of one address ends no wait of others. In a crowd of
-//! many addresses, each connection has [`STUCK_MS`]: such a crowd ends as many waits as it opens connections in that
+//! these connections goes before one of another network. So a crowd of one address ends no wait of others. In a crowd
+//! of many addresses, each connection has [`STUCK_MS`]: such a crowd ends as many waits as it opens connections in that
 //! time, and no more.
 
 use std::collections::HashMap;

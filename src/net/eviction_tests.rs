@@ -113,7 +113,7 @@ fn known(places: &[Place]) -> (Deadlines, Contenders) {
     (deadlines, contenders)
 }
 
-/// The networks whose connections that have not asked hold over 1/16 of `places`.
+/// The networks that are a crowd: connections of each that have not asked hold over 1/16 of `places`.
 fn crowds(there: &[Place], places: usize) -> BTreeSet<u8> {
     let count = |network| there.iter().filter(|place| place.has_not_asked() && place.network == network).count();
     (0..4).filter(|network| count(*network) * 16 > places).collect()

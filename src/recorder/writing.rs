@@ -27,7 +27,8 @@ impl Recorder {
         if !self.may_write(true) {
             return Err(Reply::StoreUnavailable);
         }
-        // First, as the commit may be refused behind that, and its instants would be in the note.
+        // A void store is renewed before the instants are noted: if the commit is refused afterwards, the renewed store must
+        // not have them.
         self.renew_if_void()?;
         let before = (!spent.is_empty()).then(|| self.spent.clone());
         spent.into_iter().for_each(|vote| self.spent.note(vote));

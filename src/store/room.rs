@@ -70,8 +70,8 @@ impl Room {
         given
     }
 
-    /// Fills the reserve again, as far as there is room. On a full disk it takes what the store's own file has to spare.
-    /// `cut_spare` cuts bytes (the second number) off its end, if the file keeps spare bytes before them (the first).
+    /// Fills the reserve again, as far as there is room. On a full disk it takes spare bytes of the store's own file:
+    /// `cut_spare(kept, bytes)` cuts `bytes` off that file's end, if the file then still has `kept` spare bytes.
     pub(super) fn keep_back(&self, cut_spare: impl Fn(u64, u64) -> bool) {
         let Some(wanted) = self.disk.room().map(wanted) else { return };
         let mut reserve = self.reserve();

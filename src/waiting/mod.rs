@@ -112,7 +112,8 @@ impl WaitingList {
         self.ring((pair, 0)..=(pair, u64::MAX), |_| true);
     }
 
-    /// Rings for the requests whose pair `is_meant`: more has changed than a vote, and their answers may differ.
+    /// Rings for the requests that wait for a pair with `is_meant`. For changes beyond a vote: the answers to all these
+    /// requests may differ.
     pub fn tell_where(&self, is_meant: impl Fn(Pair) -> bool) {
         self.ring(.., is_meant);
     }

@@ -1,4 +1,4 @@
-//! Every later build reads the files of 1.0.0: `tests/kept/1.0.0` has a store's file and a dump of the keys in Redis,
+//! Every later build reads the files of each version: `tests/kept/VERSION` has a store's file and a dump of the keys in Redis,
 //! both made at [`MOMENT_S`] by [`furnish`]. A version that writes another format adds a folder:
 //! `VOTE_STATUS_TEST_KEEP=1 cargo test --features redis --test integration -- of_every_version` makes it.
 

@@ -378,7 +378,7 @@ impl NodeMachine {
 
     fn take_log(&mut self, reply: StoreReply, now_ms: u64) {
         if self.doubt.is_some() {
-            // The known facts may be ahead of the log by now. The whole reading that follows has all of it.
+            // The known facts may be ahead of the log by now. A whole reading follows, and has these entries too.
             return;
         }
         let lines = match reply {

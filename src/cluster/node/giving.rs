@@ -95,7 +95,7 @@ impl Owed {
         batches
     }
 
-    /// The present listing of the server that loses a listing by this fact, if it is owed.
+    /// If this fact ends a listing: the present listing of its server, if the node owes that too.
     fn followers(&self, said: &Said) -> Vec<Said> {
         match said.fact {
             Fact::ListingGone(_) => self.servers.left_of(said.server).cloned().collect(),
@@ -123,8 +123,8 @@ impl Owed {
         self.aside.insert(server)
     }
 
-    /// Takes facts that the log has brought: the node owes neither them nor the facts that they outweigh. It owes the facts that
-    /// follow from them and its own ones, which the store does not know.
+    /// Takes facts that the log has brought: the node owes neither these nor the facts that they outweigh any more. It owes
+    /// `follows` now. These facts follow from the log's and the node's own facts together, so the store does not know them.
     pub(super) fn come(&mut self, taken: &[Said], follows: Vec<Said>) {
         if self.is_empty() && follows.is_empty() {
             return;

@@ -413,8 +413,8 @@ impl NodeMachine {
         self.owed.len()
     }
 
-    /// The entry up to which the log is shown, and nothing behind it. `None` while the node shows a part of later entries. A node
-    /// shows its own votes before the log brings them.
+    /// The entry up to which the node shows the whole log, if it shows nothing behind that entry. `None` if there is no such
+    /// entry: a node shows its own votes before the log brings them.
     #[must_use]
     pub fn shown_to(&self) -> Option<Last> {
         let mut ahead: Vec<&UnseenEntry> = self.unseen.iter().collect();

@@ -48,7 +48,7 @@ pub(crate) struct StateReading {
     pub(crate) position: Last,
     /// The last entry that came with a piece.
     of_pieces: Last,
-    /// The log is read on behind this entry. Another program may have written it behind `position`.
+    /// The entry behind which the log is read on: `position`, or an entry of another program behind that.
     pub(crate) cursor: EntryId,
     /// The entries to ask for at once.
     entries_max: usize,
@@ -295,10 +295,10 @@ impl StateReading {
 struct HeldVotes(HashMap<ServerId, Vec<(UnixSeconds, VoterAddress)>>);
 
 impl HeldVotes {
-    /// Takes the votes out of an entry's facts. Drops the held votes of an earlier listing: those before the end of the
-    /// server's present listing, and those before another listing of it begins. The end of an earlier listing may come
-    /// late, from a node that was away: it says nothing of the votes before it. `None` if an entry has both an end and
-    /// a listing with a later token: that listing may have begun with this entry, or long before.
+    /// Takes the votes out of an entry's facts, and gives the other facts. Once a server's present listing ends or another
+    /// one begins, the votes held before are of an earlier listing, and are dropped. The end of an earlier listing drops
+    /// none: it may come late, from a node that was away. `None` if an entry has both an end and a listing with a later
+    /// token: that listing may have begun with this entry, or long before.
     fn hold(&mut self, facts: Vec<EntryFact>, present: impl Fn(ServerId) -> Option<Listing>) -> Option<Vec<EntryFact>> {
         let mut ended = HashSet::new();
         let mut rest = Vec::new();
@@ -334,7 +334,7 @@ pub(super) fn follows(position: Last, entry: &Entry) -> bool {
     entry.last.n == position.n + 1 && entry.before == position.mark()
 }
 
-/// Joins an entry's facts, and gives them: a vote is of the listing that the store has there.
+/// Joins an entry's facts, and gives them. A vote is of the listing that the store has at that place in the log.
 pub(super) fn take_entry(join: &mut Join<'_>, listings: &mut StoreListings, facts: Vec<EntryFact>) -> Vec<Said> {
     let mut taken = Vec::new();
     for fact in facts {

@@ -1,4 +1,4 @@
-//! The store's listings at the entry that a node has come to, where the node knows better. A vote in the log names its
+//! The store's listings at the entry that a node has come to, if the node knows other ones. A vote in the log names its
 //! server and no listing: it is of the listing that the store has at that entry.
 
 use std::collections::HashMap;
@@ -26,7 +26,7 @@ impl StoreListings {
     }
 }
 
-/// The store's listing behind a fact of its log.
+/// The listing that the store has of a fact's server after that fact of its log, from the listing before it.
 pub(super) fn listing_after(said: &Said, before: Option<Listing>) -> Option<Listing> {
     match &said.fact {
         Fact::Listed(record) => Some(record.listing),

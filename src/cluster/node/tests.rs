@@ -320,7 +320,7 @@ fn a_log_that_ends_before_the_last_entry_was_cut() {
     assert_eq!(played.node.standing(), NodeStanding::Judging);
 }
 
-/// Regression: a vote that another node gave back under the former listing was shown under the one that the store has lost.
+/// Regression: a vote given back under a former listing was shown under the present listing, which the store had lost.
 #[test]
 fn a_vote_of_the_log_is_of_the_listing_that_the_store_has_there() {
     let mut played = Played::following(Vec::new());
@@ -378,7 +378,7 @@ fn after_a_pause_changes_are_refused() {
     assert!(matches!(played.answers[..], [(1, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
 }
 
-/// Regression: a reply told of a vote before the log brought a later one and its end; the node showed none.
+/// Regression: a reply told of a vote, and the log then brought a later vote and the end of the later one. The node showed none.
 #[test]
 fn a_vote_behind_one_that_was_taken_away_stands_in_any_order() {
     let later = |seconds| UnixSeconds(at().0 + seconds);
@@ -396,7 +396,7 @@ fn a_vote_behind_one_that_was_taken_away_stands_in_any_order() {
     }
 }
 
-/// Regression: a vote in the log is of the listing that the log has come to, also where a reply told of the next one.
+/// Regression: a reply told of the next listing, and the node took earlier votes of the log for votes under that listing.
 #[test]
 fn how_servers_are_listed_follows_the_log_alone() {
     let mut played = Played::following(Vec::new());
@@ -419,7 +419,7 @@ fn how_servers_are_listed_follows_the_log_alone() {
     assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Removed(listing)))]);
 }
 
-/// Regression: the log brought a vote, the store forgot it while another one was on its way there, and took that one.
+/// Regression: the log brought a vote, and the store forgot it. A second vote on its way there was acknowledged, in the cooldown.
 #[test]
 fn a_vote_over_one_that_counts_is_told_once_the_log_has_brought_it() {
     let later = UnixSeconds(at().0 + 9);

@@ -385,7 +385,7 @@ mod tests {
         decided.reply
     }
 
-    /// Regression: line 2 of 4 lost its token to line 4, as the second try at the first server asked the store about it alone.
+    /// Regression: line 2 of 4 lost its token to line 4, as a line that was tried again came behind later lines.
     #[test]
     fn lines_about_one_server_or_token_are_made_one_after_the_other() {
         let token = |text: &str| Token::new(text).expect("a token");

@@ -151,7 +151,7 @@ mod tests {
     use std::os::unix::net::{UnixListener, UnixStream};
     use std::thread::scope;
 
-    /// A socket that one start has bound and does not listen on yet is not one that a process has left behind.
+    /// One start has bound its socket and does not listen yet: no other start takes that socket for one left behind.
     #[test]
     fn of_many_starts_at_once_one_has_the_socket() {
         let folder = tempfile::tempdir().expect("a temporary folder");

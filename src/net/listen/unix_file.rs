@@ -24,8 +24,8 @@ pub struct SocketFile {
     identity: SocketFileId,
 }
 
-/// Device, inode number and birth time of a file, the last if the file system knows it: a number is used again once its
-/// file is gone. The time of the last change is no part: an operator's `chgrp` changes it.
+/// Device, inode number and birth time of a file; `None` if the file system knows no birth time. An inode number is
+/// used again once its file is gone. The time of the last change is no part: an operator's `chgrp` changes it.
 type SocketFileId = (u64, u64, Option<SystemTime>);
 
 impl SocketFile {

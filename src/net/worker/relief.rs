@@ -50,7 +50,7 @@ impl<S: Service> Worker<S> {
     fn cut(&mut self, key: SlabKey) {
         let Some(connection) = self.connection(key) else { return };
         if connection.is_idle() {
-            // The client has asked nothing: it would take an answer for the one to its next request.
+            // The client has asked nothing: it would take a refusal for the answer to its next request.
             self.close_if_idle(key, CloseCause::Memory);
             return;
         }
