@@ -41,8 +41,8 @@ pub(super) struct LineNews {
 
 /// The content of [`LineNews`].
 pub(super) enum Learnt {
-    /// The connection is open: its closer, and its machine.
-    Connected(SocketCloser, Host),
+    /// The connection is open: its closer, its machine, and the id of the store's process there.
+    Connected(SocketCloser, Host, String),
     /// The connection could not be made, or is lost.
     Lost(LinkError),
     /// An answer.
@@ -129,7 +129,7 @@ impl Line {
         });
         match opened {
             Ok((primary, look, closer)) => {
-                self.learnt(connection, Learnt::Connected(closer, primary.link.host().clone()));
+                self.learnt(connection, Learnt::Connected(closer, primary.link.host().clone(), primary.role.run_id.clone()));
                 if let Some(look) = look {
                     self.learnt(connection, Learnt::Looked(look));
                 }

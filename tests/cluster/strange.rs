@@ -19,6 +19,7 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     redis.ask(&["XADD", LOG, "*", "message", "hello"]);
     let nodes = [Node::start(&engine.url(), &[]), Node::start(&engine.url(), &[])];
     nodes[0].add_servers(1);
+    nodes.iter().for_each(|node| node.wait_until_recording(1));
     for number in 0..4 {
         assert_eq!(nodes[0].control().cast(1, address(number)).status, 201);
         for _ in 0..number {

@@ -35,6 +35,8 @@ enum ConnectionState {
 #[derive(Debug)]
 pub(super) struct StoreConnection<P> {
     state: ConnectionState,
+    /// The id of the store's process that an open connection leads to.
+    process: Option<String>,
     pub(super) asked: VecDeque<Asked<P>>,
     heard: Option<Heard>,
     backoff_ms: u64,
@@ -43,7 +45,7 @@ pub(super) struct StoreConnection<P> {
 impl<P> StoreConnection<P> {
     pub(super) fn new(bounds: &Bounds) -> Self {
         let state = ConnectionState::Down { retry_at_ms: 0 };
-        Self { state, asked: VecDeque::new(), heard: None, backoff_ms: bounds.backoff_min_ms }
+        Self { state, process: None, asked: VecDeque::new(), heard: None, backoff_ms: bounds.backoff_min_ms }
     }
 
     pub(super) fn is_up(&self) -> bool {
@@ -64,20 +66,26 @@ impl<P> StoreConnection<P> {
         is_due
     }
 
-    /// Notes that the connection is open. `false` if the node gave it up before.
-    pub(super) fn open(&mut self) -> bool {
+    /// Notes that the connection is open, and leads to this process of the store. `false` if the node gave it up before.
+    pub(super) fn open(&mut self, process: &str) -> bool {
         let is_awaited = matches!(self.state, ConnectionState::Opening { .. });
         if is_awaited {
             self.state = ConnectionState::Up;
+            self.process = Some(process.to_owned());
         }
         is_awaited
+    }
+
+    /// Whether both connections are open, and lead to two processes of the store.
+    pub(super) fn is_apart_from<Q>(&self, other: &StoreConnection<Q>) -> bool {
+        self.process.as_ref().zip(other.process.as_ref()).is_some_and(|(one, other)| one != other)
     }
 
     /// Notes that the connection is gone. Gives its questions, which get no answer.
     pub(super) fn drop(&mut self, now_ms: u64, bounds: &Bounds) -> VecDeque<Asked<P>> {
         self.state = ConnectionState::Down { retry_at_ms: now_ms + self.backoff_ms };
         self.backoff_ms = (self.backoff_ms * 2).min(bounds.backoff_max_ms);
-        self.heard = None;
+        (self.process, self.heard) = (None, None);
         std::mem::take(&mut self.asked)
     }
 

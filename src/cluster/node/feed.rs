@@ -66,8 +66,7 @@ impl NodeMachine {
             self.outputs.push(Output::Note(Note::Unfit(why.clone())));
         }
         self.unfit = Some(why);
-        self.outputs.push(Output::Close(NodeLine::Feed));
-        self.drop_feed(now_ms);
+        self.close(NodeLine::Feed, now_ms);
     }
 
     pub(super) fn proceed_feed(&mut self, now_ms: u64) {
@@ -223,8 +222,7 @@ impl NodeMachine {
             self.phase = FeedPhase::Following;
             if std::mem::take(&mut self.is_suspect) {
                 // The votes go to another machine than the feed's.
-                self.outputs.push(Output::Close(NodeLine::Votes));
-                self.drop_votes(now_ms);
+                self.close(NodeLine::Votes, now_ms);
             }
             return;
         }

@@ -227,13 +227,17 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// Takes the news that a connection was made.
-    pub fn connected(&mut self, line: NodeLine, now_ms: u64) {
+    /// Takes the news that a connection was made, to the process of the store with this id. Votes go to the process whose
+    /// log the feed reads. If the other connection leads to another process, it was made before the store's name moved.
+    pub fn connected(&mut self, line: NodeLine, process: &str, now_ms: u64) {
         self.note_input(now_ms);
-        let is_awaited = match line {
-            NodeLine::Feed => self.feed.open(),
-            NodeLine::Votes => self.votes.open(),
+        let (is_awaited, earlier) = match line {
+            NodeLine::Feed => (self.feed.open(process), NodeLine::Votes),
+            NodeLine::Votes => (self.votes.open(process), NodeLine::Feed),
         };
+        if self.feed.is_apart_from(&self.votes) {
+            self.close(earlier, now_ms);
+        }
         if is_awaited && line == NodeLine::Feed {
             self.judge();
         }
@@ -243,11 +247,20 @@ impl NodeMachine {
     /// Takes the news that a connection could not be made, or is lost.
     pub fn lost(&mut self, line: NodeLine, now_ms: u64) {
         self.note_input(now_ms);
+        self.drop_line(line, now_ms);
+        self.proceed(now_ms);
+    }
+
+    fn drop_line(&mut self, line: NodeLine, now_ms: u64) {
         match line {
             NodeLine::Feed => self.drop_feed(now_ms),
             NodeLine::Votes => self.drop_votes(now_ms),
         }
-        self.proceed(now_ms);
+    }
+
+    fn close(&mut self, line: NodeLine, now_ms: u64) {
+        self.outputs.push(Output::Close(line));
+        self.drop_line(line, now_ms);
     }
 
     /// Takes an answer.
@@ -439,15 +452,10 @@ impl NodeMachine {
     }
 
     fn proceed(&mut self, now_ms: u64) {
-        if self.feed.is_late(now_ms) {
-            self.outputs.push(Output::Note(Note::Late(NodeLine::Feed)));
-            self.outputs.push(Output::Close(NodeLine::Feed));
-            self.drop_feed(now_ms);
-        }
-        if self.votes.is_late(now_ms) {
-            self.outputs.push(Output::Note(Note::Late(NodeLine::Votes)));
-            self.outputs.push(Output::Close(NodeLine::Votes));
-            self.drop_votes(now_ms);
+        let late = [(NodeLine::Feed, self.feed.is_late(now_ms)), (NodeLine::Votes, self.votes.is_late(now_ms))];
+        for (line, _) in late.into_iter().filter(|(_, is_late)| *is_late) {
+            self.outputs.push(Output::Note(Note::Late(line)));
+            self.close(line, now_ms);
         }
         self.proceed_feed(now_ms);
         self.proceed_votes(now_ms);

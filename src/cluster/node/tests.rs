@@ -80,7 +80,7 @@ impl Played {
     }
 
     fn connect(&mut self, line: NodeLine) {
-        self.node.connected(line, self.now_ms);
+        self.node.connected(line, "process", self.now_ms);
         self.carry_out();
     }
 

@@ -61,8 +61,7 @@ impl NodeMachine {
             self.outputs.push(Output::Connect(NodeLine::Votes));
         }
         if self.is_elsewhere && self.votes.asked.is_empty() {
-            self.outputs.push(Output::Close(NodeLine::Votes));
-            self.drop_votes(now_ms);
+            self.close(NodeLine::Votes, now_ms);
         }
         if !self.votes.is_up() || !self.is_loaded {
             return;
@@ -127,8 +126,7 @@ impl NodeMachine {
                 StoreReply::Head { is_held: true, .. } => {}
                 StoreReply::Head { .. } => self.suspect(),
                 _ => {
-                    self.outputs.push(Output::Close(NodeLine::Votes));
-                    self.drop_votes(now_ms);
+                    self.close(NodeLine::Votes, now_ms);
                 }
             },
             VotesPurpose::Change(caller) => self.take_change(caller, answer.reply, now_ms),

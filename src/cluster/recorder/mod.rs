@@ -268,10 +268,10 @@ impl NodeRecorder {
     fn learn(&mut self, line: NodeLine, what: Learnt) {
         let now_ms = self.now_ms();
         match what {
-            Learnt::Connected(closer, host) => {
+            Learnt::Connected(closer, host, process) => {
                 let end = &mut self.lines[line as usize];
                 (end.closer, end.host) = (Some(closer), Some(host));
-                self.machine.connected(line, now_ms);
+                self.machine.connected(line, &process, now_ms);
             }
             Learnt::Lost(error) => {
                 self.note_lost(line, &error);
