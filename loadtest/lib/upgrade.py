@@ -8,6 +8,7 @@ import os
 import time
 
 from lib import paths, process, redis, votes
+from lib.control import Control
 from lib.front import Front, Traffic
 from lib.nodes import nth_of, require, settle
 from lib.restarts import NEVER, READERS_KEPT, RECORDED, Held
@@ -63,7 +64,9 @@ def one_node(chosen, table):
 def _way_back(chosen, service, count, table):
     """The earlier version imports this version's export without its first line."""
     export = paths.fresh("export") / "votes"
-    export.write_text(service.control.text("GET", "/v1/export").split("\n", 1)[1])
+    # The connection of before the upgrade has gone with the earlier version.
+    control = Control(service.control_port, service.key)
+    export.write_text(control.text("GET", "/v1/export").split("\n", 1)[1])
     process.stop(service.process)
     back = Service(chosen.baseline, "way-back")
     words = ["import", export, "--control-url", f"http://127.0.0.1:{back.control_port}"]

@@ -184,3 +184,37 @@ impl Recorder {
         self.store.as_ref().is_some_and(|store| store.is_void())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Retry;
+    use crate::clock::Now;
+    use crate::store::StoreError;
+    use crate::vote::time::UnixSeconds;
+
+    fn at(monotonic_us: u64) -> Now {
+        Now { monotonic_ms: monotonic_us / 1_000, monotonic_us, wall: UnixSeconds(1_800_000_000) }
+    }
+
+    /// The pauses after failures in a row that took `took_us` each.
+    fn pauses(error: &StoreError, took_us: u64) -> Vec<u64> {
+        let mut retry = Retry::default();
+        let pauses = (0..12).map(|_| {
+            retry = retry.after(error, at(1_000_000), at(1_000_000 + took_us));
+            retry.at_us - (1_000_000 + took_us)
+        });
+        pauses.collect()
+    }
+
+    #[test]
+    fn pauses_double_up_to_their_bounds_and_are_no_shorter_than_tries() {
+        let (failed, full) = (StoreError::Unavailable("no sync".into()), StoreError::Full("no room".into()));
+        let doubled = |least: u64| (0..12).map(|times| (least << times).min(30_000_000)).collect::<Vec<_>>();
+        assert_eq!(pauses(&failed, 0), doubled(100_000));
+        assert_eq!(pauses(&failed, 3_000_000)[..6], [3_000_000, 3_000_000, 3_000_000, 3_000_000, 3_000_000, 3_200_000]);
+        assert_eq!(pauses(&failed, 40_000_000), [40_000_000; 12]);
+        assert_eq!(pauses(&full, 0), doubled(1_000_000));
+        assert_eq!(pauses(&full, 100_000)[..4], [5_000_000, 5_000_000, 5_000_000, 8_000_000]);
+        assert_eq!(pauses(&full, 40_000_000), [30_000_000; 12]);
+    }
+}
