@@ -5,14 +5,18 @@ use crate::util::endpoint::free_port;
 use crate::util::needs::has;
 use crate::util::package::read_text;
 use crate::util::server::run_to_end;
-use crate::util::wait_until;
+use crate::util::{wait_until, wait_within};
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
+use std::time::Duration;
 use tempfile::TempDir;
+
+/// The longest start of a proxy.
+const START_MAX: Duration = Duration::from_secs(60);
 
 /// Which proxy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +89,8 @@ impl Front {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said);
         let child = command.spawn().expect("the proxy can be run");
         let mut front = Front { child, tunnel: None, kind, folder, plain, tls };
-        wait_until("the proxy listens", || {
+        // Caddy with many sites starts slowly beside other work.
+        wait_within(START_MAX, "the proxy listens", || {
             assert!(front.child.try_wait().expect("the child can be waited for").is_none(), "{kind:?} ended at once");
             [plain, tls].iter().all(|addr| TcpStream::connect(addr).is_ok())
         });
