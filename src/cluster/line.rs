@@ -129,7 +129,10 @@ impl Line {
         });
         match opened {
             Ok((primary, look, closer)) => {
-                self.learnt(connection, Learnt::Connected(closer, primary.link.host().clone(), primary.role.run_id.clone()));
+                self.learnt(
+                    connection,
+                    Learnt::Connected(closer, primary.link.host().clone(), primary.role.run_id.clone()),
+                );
                 if let Some(look) = look {
                     self.learnt(connection, Learnt::Looked(look));
                 }
