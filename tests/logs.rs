@@ -56,6 +56,28 @@ fn start_and_stop_say_what_runs() {
 }
 
 #[test]
+fn cooldowns_that_end_early_are_counted_by_their_causes() {
+    let server = Server::in_memory(&[]);
+    let control = server.control_client();
+    control.add_server(28, "demo");
+    for host in 7..10 {
+        assert_eq!(control.cast(28, [203, 0, 113, host]).status, 201);
+    }
+    let told = |counts: [u32; 3]| {
+        let [cancelled, replaced, removed] = counts;
+        let line = format!(
+            "cooldowns that ended before their time: {cancelled} cancelled, {replaced} replaced by a later vote (mode=record), \
+             {removed} of removed servers"
+        );
+        server.wait_for_lines(&line, 1);
+    };
+    assert_eq!(control.delete("/v1/votes/28/203.0.113.7").status, 200);
+    told([1, 0, 0]);
+    assert_eq!(control.delete("/v1/servers/28").status, 200);
+    told([0, 0, 2]);
+}
+
+#[test]
 fn a_level_hides_what_is_less_grave() {
     for (level, is_told) in [("error", false), ("warn", false), ("info", true), ("debug", true)] {
         let server = Server::listed(&["--log-level", level]);

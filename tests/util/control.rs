@@ -68,10 +68,16 @@ impl Control {
         self.put(&format!("/v1/servers/{id}"), &format!(r#"{{"token":"{token}"}}"#))
     }
 
-    /// Registers server `id` under `token`, which must be new.
+    /// Registers server `id` under `token`, which must be new. A node may have to wait for others, or for its store.
     pub(crate) fn add_server(&self, id: u32, token: &str) {
-        let response = self.put_server(id, token);
-        assert_eq!(response.status, 201, "{response:?}");
+        let mut is_again = false;
+        wait_until("a server is listed", || {
+            let response = self.put_server(id, token);
+            let is_taken = response.status == 201 || (response.status == 200 && is_again);
+            assert!(is_taken || response.status == 503, "{response:?}");
+            is_again = true;
+            is_taken
+        });
     }
 
     /// Casts a vote now, whatever the answer.

@@ -1,5 +1,6 @@
 //! The longest wait of a caller, judged fairly on a busy machine.
 
+use crate::util::wait_within;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{sleep, spawn};
@@ -9,6 +10,9 @@ use std::time::{Duration, Instant};
 pub(crate) const CALLER_PATIENCE: Duration = Duration::from_secs(5);
 /// How long the thread that measures late wake-ups sleeps.
 const TICK: Duration = Duration::from_millis(10);
+
+/// How long a machine may be too slow for a test that has to be done within a moment.
+const SLOW_MAX: Duration = Duration::from_secs(300);
 
 static LATE_NS: AtomicU64 = AtomicU64::new(0);
 
@@ -39,4 +43,10 @@ pub(crate) fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
     let late = late().saturating_sub(late_before);
     assert!(took.saturating_sub(late) < CALLER_PATIENCE, "{label}: {took:?}, the machine late by {late:?}");
     answer
+}
+
+/// Tries until the machine was quick enough for one try to be judged: `try_once` says so.
+#[track_caller]
+pub(crate) fn until_judged(what: &str, try_once: impl FnMut() -> bool) {
+    wait_within(SLOW_MAX, what, try_once);
 }

@@ -43,7 +43,10 @@ fn every_waiter_is_told_through_two_nodes() {
     let Some(store) = Engine::try_store(&[]) else { return };
     let nodes = Node::start_many(2, &store.url(), &[]);
     nodes[0].control().add_server(28, "demo");
-    nodes.iter().for_each(|node| node.wait_until_recording(28));
+    for node in &nodes {
+        node.wait_until_recording(28);
+        node.wait_until_listed(28);
+    }
     race(&[nodes[0].server(), nodes[1].server()], rounds(200), 200_000);
 }
 

@@ -65,6 +65,8 @@ pub(crate) enum Situation {
     OneName,
     /// See `Run::late_gift`.
     LateGift,
+    /// See `Run::moved`.
+    Moved,
 }
 
 /// The fault that ends.
@@ -78,6 +80,8 @@ pub(crate) enum Heal {
     Writes,
     /// The store is up.
     Up,
+    /// The former primary ends.
+    Former,
 }
 
 /// An event, and its instant.

@@ -13,13 +13,11 @@ use vote_status::vote::settings::Settings;
 use vote_status::vote::table::{CooldownTable, Pair};
 use vote_status::vote::time::{Cooldown, UnixSeconds};
 
-/// The id of the store's process: the world's store has one.
-const PROCESS: &str = "process";
-
 /// An input of the machine.
 pub(crate) enum Input {
     Tick,
-    Connected(NodeLine),
+    /// The connection leads to the process of the store with this id.
+    Connected(NodeLine, String),
     Lost(NodeLine),
     Answered(NodeLine, StoreAnswer),
     Change(u64, WantedChange),
@@ -58,7 +56,7 @@ impl Process {
     pub(crate) fn put(&mut self, input: Input, now_ms: u64) -> Vec<Output> {
         match input {
             Input::Tick => self.node.tick(now_ms),
-            Input::Connected(line) => self.node.connected(line, PROCESS, now_ms),
+            Input::Connected(line, of_store) => self.node.connected(line, &of_store, now_ms),
             Input::Lost(line) => self.node.lost(line, now_ms),
             Input::Answered(line, answer) => self.node.answered(line, answer, now_ms),
             Input::Change(caller, change) => self.node.change(caller, change, now_ms),

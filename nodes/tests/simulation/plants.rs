@@ -47,6 +47,8 @@ pub(crate) enum Plant {
     ServersAreMissing,
     /// An entry behind the first of a reading of the log has no facts.
     EntryIsEmpty,
+    /// A node does not know that its connections lead to two processes of the store.
+    OneProcess,
 }
 
 impl Plant {

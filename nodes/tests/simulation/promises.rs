@@ -256,11 +256,13 @@ impl Promises {
         }
         if matches!(change, WantedChange::Cast(..)) {
             let earlier = self.votes.iter().filter(|vote| vote.pair == pair && vote.told_us < begun_us);
-            let live = earlier.filter(|earlier| {
-                !self.is_over(earlier.at)
-                    && earlier.at != at
-                    && (earlier.shown_by.contains_key(&process.number) || self.is_waited_for(earlier, process.number))
-            });
+            // A store that has lost nothing knows all votes.
+            let is_whole = self.lost_us.is_none() && self.stepped_us.is_none();
+            let is_known = |earlier: &Vote| {
+                earlier.shown_by.contains_key(&process.number) || self.is_waited_for(earlier, process.number)
+            };
+            let counts = |earlier: &Vote| is_whole || (earlier.at != at && is_known(earlier));
+            let live = earlier.filter(|earlier| !self.is_over(earlier.at) && counts(earlier));
             let twice = live.filter(|earlier| !self.may_be_gone(earlier)).max_by_key(|earlier| earlier.at).cloned();
             if let Some(earlier) = twice {
                 let number = process.number;

@@ -58,9 +58,14 @@ pub(crate) fn run(functions: &Functions, seed: u64, width: Width, plant: Option<
 }
 
 /// Runs two nodes in this situation alone, without any other change or fault.
-pub(crate) fn staged(functions: &Functions, seed: u64, situation: Situation) -> Result<Told, String> {
+pub(crate) fn staged(
+    functions: &Functions,
+    seed: u64,
+    situation: Situation,
+    plant: Option<Plant>,
+) -> Result<Told, String> {
     let mut random = crate::random::Random::seeded(seed ^ 0x5eed);
-    let mut world = World::new(functions, seed, 2, 5, None);
+    let mut world = World::new(functions, seed, 2, 5, plant);
     if situation == Situation::OneName {
         world.clock_step_us = CLOCK_STEP_US_MAX;
     }
@@ -510,6 +515,7 @@ impl Run {
             Heal::Network(host) => world.hosts[host].network = Network::USUAL,
             Heal::Writes => world.store.refusal = None,
             Heal::Up => world.is_store_up = true,
+            Heal::Former => world.end_former(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Situations: changes and faults in an order that chance alone brings too seldom. Some hundredths of a second decide how they
 //! end, and are drawn.
 
-use crate::events::{Planned, Situation};
+use crate::events::{Heal, Planned, Situation};
 use crate::promises::{CLOCK_STEP_US_MAX, voter};
 use crate::run::{Run, SECOND};
 use crate::world::{HeldUp, Race, World};
@@ -21,7 +21,7 @@ impl Run {
         match situation {
             Situation::Race => self.race(world),
             Situation::HalfKnown => self.half_know(world),
-            Situation::OneName | Situation::LateGift => {
+            Situation::OneName | Situation::LateGift | Situation::Moved => {
                 let host = self.host(world);
                 let list = self.list(SERVER, None);
                 self.want(world, host, list);
@@ -40,6 +40,7 @@ impl Run {
         match situation {
             Situation::OneName => self.one_name(world, host),
             Situation::LateGift => self.late_gift(world, host),
+            Situation::Moved => self.moved(world, host),
             Situation::Race | Situation::HalfKnown => {}
         }
     }
@@ -89,6 +90,22 @@ impl Run {
         let (_, meanwhile) = self.one_after_another(other, changes, 80 * MS);
         let (what, held_us) = (HeldUp::Gift(SERVER), self.random.below(SECOND));
         world.race = Some(Race { host, what, held_us, meanwhile });
+    }
+
+    /// The store's name leads to a promoted replica, and the former primary still answers. All connections of the other nodes go
+    /// there, and one connection of a node. Later that node takes a vote, and another node is asked for the same one.
+    fn moved(&mut self, world: &mut World<'_>, host: usize) {
+        world.promote();
+        (0..world.hosts.len()).filter(|other| *other != host).for_each(|other| world.cut_off(other));
+        world.trouble(host, SECOND);
+        let first_to_go = usize::from(self.random.is(50));
+        world.cut(2 * host + first_to_go);
+        let vote = || WantedChange::Cast(WantedServer::Id(SERVER), None, vec![voter(1)]);
+        let after_us = SECOND / 10 + self.random.below(3 * SECOND);
+        world.plan(after_us, Planned::Want(host, vote()));
+        let again_us = after_us + 20 * MS + self.random.below(SECOND);
+        world.plan(again_us, Planned::Want((host + 1) % world.hosts.len(), vote()));
+        world.plan(again_us + 3 * SECOND, Planned::Heal(Heal::Former));
     }
 
     /// A change is on its way. Changes elsewhere take away its target, and put another one in its place. The store may forget all

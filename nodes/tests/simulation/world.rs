@@ -44,6 +44,8 @@ struct Link {
     queue: VecDeque<(StoreQuestion, u64)>,
     /// Whether a message was lost on it: no later one on the same connection arrives either.
     is_dead: bool,
+    /// The number of the store's process that it leads to.
+    of_store: u64,
 }
 
 /// The network of a host.
@@ -112,6 +114,9 @@ pub(crate) struct World<'f> {
     pub(crate) random: Random,
     pub(crate) functions: &'f Functions,
     pub(crate) store: Store,
+    /// The number of the store's process, and the former primary, as long as it answers on the connections that lead to it.
+    of_store: u64,
+    former: Option<Store>,
     /// The store's clock minus the world's.
     pub(crate) clock_us: i64,
     /// The step of the store's clock: by steps two histories get entries with one name.
@@ -151,6 +156,8 @@ impl<'f> World<'f> {
             random,
             functions,
             store,
+            of_store: 1,
+            former: None,
             clock_us: 0,
             clock_step_us: 1,
             is_store_up: true,
@@ -271,6 +278,31 @@ impl<'f> World<'f> {
         self.cut(2 * host + 1);
     }
 
+    /// The store's name leads to a promoted replica from now on. The former primary still answers.
+    pub(crate) fn promote(&mut self) {
+        self.tell(|| "FAULT a replica is promoted, and the former primary goes on".to_owned());
+        self.former = Some(self.store.clone());
+        self.of_store += 1;
+    }
+
+    /// Ends the former primary, and with it the connections that lead to it.
+    pub(crate) fn end_former(&mut self) {
+        self.former = None;
+        let led_there = |link: &usize| self.links[*link].of_store != self.of_store;
+        (0..self.links.len()).filter(led_there).collect::<Vec<_>>().into_iter().for_each(|link| self.cut(link));
+    }
+
+    /// Does something at the store's process that a connection leads to.
+    fn at_store_of<T>(&mut self, link: usize, act: impl FnOnce(&mut Self) -> T) -> T {
+        let Some(former) = self.former.take_if(|_| self.links[link].of_store != self.of_store) else {
+            return act(self);
+        };
+        let present = std::mem::replace(&mut self.store, former);
+        let done = act(self);
+        self.former = Some(std::mem::replace(&mut self.store, present));
+        done
+    }
+
     /// Cuts all connections to the store.
     pub(crate) fn cut_all(&mut self) {
         (0..self.links.len()).for_each(|link| self.cut(link));
@@ -378,8 +410,9 @@ impl<'f> World<'f> {
             Input::Lost(line_of(link))
         } else {
             (state.epoch, state.sent_us, state.answered_us, state.is_dead) = (epoch + 1, 0, 0, false);
-            state.sent_at_us = 0;
-            Input::Connected(line_of(link))
+            (state.sent_at_us, state.of_store) = (0, self.of_store);
+            let of_store = if self.plant == Some(Plant::OneProcess) { 0 } else { self.of_store };
+            Input::Connected(line_of(link), of_store.to_string())
         };
         self.put(link / 2, number, input);
     }
@@ -434,6 +467,14 @@ impl<'f> World<'f> {
     }
 
     fn ask(&mut self, link: usize, epoch: u64, question: StoreQuestion, number: u64) {
+        let is_change = matches!(question, StoreQuestion::Change(..));
+        self.at_store_of(link, |world| world.ask_there(link, epoch, question, number));
+        if is_change {
+            self.wake_readers();
+        }
+    }
+
+    fn ask_there(&mut self, link: usize, epoch: u64, question: StoreQuestion, number: u64) {
         let question = match self.plant {
             Some(plant) => plant.asked(self, question),
             None => question,
@@ -466,9 +507,6 @@ impl<'f> World<'f> {
             return;
         }
         self.answer(link, epoch, &question, &reply, number);
-        if matches!(question, StoreQuestion::Change(..)) {
-            self.wake_readers();
-        }
     }
 
     /// The store's present answer.
@@ -540,7 +578,7 @@ impl<'f> World<'f> {
     pub(crate) fn wake_readers(&mut self) {
         for link in 0..self.links.len() {
             let Some((question, number, epoch)) = self.links[link].blocked.clone() else { continue };
-            let reply = self.call(&question.words());
+            let reply = self.at_store_of(link, |world| world.call(&question.words()));
             if reply != Reply::Nil {
                 self.links[link].blocked = None;
                 self.answer(link, epoch, &question, &reply, number);

@@ -116,16 +116,15 @@ impl Node {
         format!("http://{}", self.server.control())
     }
 
-    /// Lists servers 1 to `count`, each with the token `token-N`, once no node owes the store anything. A node that has just
-    /// started may owe something until it has compared.
+    /// Lists servers 1 to `count`, each with the token `token-N`.
     pub(crate) fn add_servers(&self, count: u32) {
-        for server in 1..=count {
-            wait_until("a server is listed", || {
-                let response = self.control().put_server(server, &format!("token-{server}"));
-                assert!(matches!(response.status, 200 | 201 | 503), "{response:?}");
-                response.status != 503
-            });
-        }
+        (1..=count).for_each(|server| self.control().add_server(server, &format!("token-{server}")));
+    }
+
+    /// Waits until the node shows that the server is listed.
+    pub(crate) fn wait_until_listed(&self, server: u32) {
+        let path = format!("/api/vote/{server}/status/192.0.2.1");
+        wait_until("a server is shown", || get(self.server.public(), &path).status == 200);
     }
 
     /// The answer of `/readyz`.
