@@ -43,7 +43,10 @@ pub(crate) fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
     let answer = asked();
     let took = from.elapsed();
     let late = late().saturating_sub(late_before);
-    assert!(took.saturating_sub(ON_THE_WAY * late) < CALLER_PATIENCE, "{label}: {took:?}, the machine late by {late:?}");
+    assert!(
+        took.saturating_sub(ON_THE_WAY * late) < CALLER_PATIENCE,
+        "{label}: {took:?}, the machine late by {late:?}"
+    );
     answer
 }
 
