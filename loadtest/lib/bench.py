@@ -6,7 +6,7 @@ from lib import paths
 from lib.process import build
 
 HEADS = ("curl", "guzzle", "browser")
-_COMMAND = ["cargo", "bench", "--locked", "--bench", "service"]
+_COMMAND = ["cargo", "bench", "--locked", *paths.FEATURES, "--bench", "service"]
 _ONLY = "^respond/(can_vote|httparse alone)/"
 
 

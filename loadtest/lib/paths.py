@@ -11,6 +11,8 @@ WORK = LOADTEST / "work"
 TOOLS = WORK / "tools"
 SERVICE_TARGET = Path(os.environ.get("CARGO_TARGET_DIR", REPOSITORY / "target"))
 BINARY = SERVICE_TARGET / "release" / "vote-status"
+# Those of a release. Every build of the run has them: cargo builds BINARY for the benchmarks too.
+FEATURES = ["--features", "redis,tls"]
 # The files of this run's processes, so that two runs at a time do not disturb each other.
 RUN = WORK / "run" / str(os.getpid())
 

@@ -22,7 +22,7 @@ class VoteStatus(Competitor):
 
     def build(self, log):
         if not self.binary:
-            build(["cargo", "build", "--release", "--locked", "--features", "redis,tls"], log, cwd=paths.REPOSITORY)
+            build(["cargo", "build", "--release", "--locked", *paths.FEATURES], log, cwd=paths.REPOSITORY)
             VoteStatus.binary = paths.BINARY
         if not self.binary.exists():
             raise Missing(f"there is no {self.binary}")
