@@ -107,7 +107,7 @@ fn a_node_knows_its_store_again() {
     let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    node.record_vote(1, address(1));
     let folder = node.kill();
     let node = Node::start_in(folder, &engine.url(), &[]);
     settle(&mut engine.connect(), &[&node], "a node that came back");

@@ -59,7 +59,7 @@ fn a_reply_that_trickles_holds_no_vote_up() {
     let network = Proxy::to(engine.addr());
     let node = Node::start(&url(network.addr()), &[]);
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(0)).status, 201);
+    node.record_vote(1, address(0));
     network.set(Mode::Trickle);
     let since = Instant::now();
     let refused = node.control().cast(1, address(1));
@@ -78,7 +78,7 @@ fn votes_go_on_at_once_after_the_store_stood_still() {
     let Some(engine) = Engine::try_store(&[]) else { return };
     let node = Node::start(&engine.url(), &[]);
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(0)).status, 201);
+    node.record_vote(1, address(0));
     engine.signal(Signal::STOP);
     let (since, mut number) = (Instant::now(), 0);
     wait_until("the pause is over", || {

@@ -62,7 +62,7 @@ fn a_node_with_a_copied_directory_waits_for_the_original() {
     let far = Proxy::to(engine.addr());
     let original = Node::start(&url(far.addr()), &[]);
     original.add_servers(1);
-    assert_eq!(original.control().cast(1, address(LOST)).status, 201);
+    original.record_vote(1, address(LOST));
     let older = engine.copy();
     let lines: String = (0..LOST).map(|number| body(&[(1, address(number))]) + "\n").collect();
     let taken = original.control().post("/v1/votes/batch?mode=cast", &lines);

@@ -24,9 +24,10 @@ fn status_goes_on_without_redis() {
     let patient = Node::start(&engine.url(), &[]);
     let strict = Node::start(&engine.url(), &["--stale-max", "1"]);
     patient.add_servers(1);
+    strict.wait_until_recording(1);
     let pairs: Vec<Pair> = (0..50).map(|number| (1, address(number))).collect();
     for (server, ip) in &pairs {
-        assert_eq!(strict.control().cast(*server, *ip).status, 201);
+        strict.record_vote(*server, *ip);
     }
     let nodes = [&patient, &strict];
     patient.wait_until_recording(1);
@@ -94,7 +95,7 @@ fn a_node_without_redis_at_its_start_waits() {
     let Some(mut engine) = Engine::try_store(&[]) else { return };
     let first = Node::start(&engine.url(), &[]);
     first.add_servers(1);
-    assert_eq!(first.control().cast(1, address(1)).status, 201);
+    first.record_vote(1, address(1));
     engine.kill();
     let (url, folder) = (engine.url(), folder());
     let socket = folder.path().join("public.sock");
@@ -140,7 +141,7 @@ fn no_password_is_ever_told() {
     let mut told = init(&store);
     let node = Node::start(&store, &[]);
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    node.record_vote(1, address(1));
     engine.kill();
     wait_until("the node says something", || node.control().cast(1, address(2)).status == 503);
     engine.run();

@@ -105,7 +105,7 @@ fn nodes_follow_a_store_under_tls() {
     let nodes = Node::start_many(2, &store, &with);
     nodes[0].add_servers(3);
     for number in 0..300 {
-        assert_eq!(nodes[number as usize % 2].control().cast(1 + number % 3, address(number)).status, 201);
+        nodes[number as usize % 2].record_vote(1 + number % 3, address(number));
     }
     let late = Node::start(&store, &with);
     let all = [&nodes[0], &nodes[1], &late];
@@ -232,7 +232,7 @@ fn nodes_ask_sentinels_under_tls() {
     assert!(made.status.success(), "{}", made.stderr);
     let node = Node::start(&store, &["--store-ca", &ca]);
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(1)).status, 201);
+    node.record_vote(1, address(1));
     assert_eq!(settle(&mut engine.connect(), &[&node], "by Sentinels under TLS").votes.len(), 1);
 
     // One of three Sentinels is not more than half: it may be the one that is cut off.

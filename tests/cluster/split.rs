@@ -21,7 +21,7 @@ fn a_primary_alone_refuses_votes() {
     let node = Node::start(&primary.url(), &[]);
     node.wait_until_following();
     node.add_servers(1);
-    assert_eq!(node.control().cast(1, address(0)).status, 201);
+    node.record_vote(1, address(0));
 
     link.set(Mode::Hole);
     let mut refused = None;
@@ -43,6 +43,6 @@ fn a_primary_alone_refuses_votes() {
     link.set(Mode::Pass);
     replica.wait_for_link();
     node.wait_until_recording(1);
-    assert_eq!(node.control().cast(1, address(number)).status, 201);
+    node.record_vote(1, address(number));
     settle(&mut redis, &[&node], "when the replica is back");
 }

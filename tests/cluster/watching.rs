@@ -47,7 +47,7 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     nodes[1].control().add_server(28, "demo");
     assert!(watching.told().contains(r#""kind":"registration","server_id":28"#));
     get(nodes[1].server().public(), "/api/vote/28/status/203.0.113.7");
-    assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 7]).status, 201);
+    nodes[1].record_vote(28, [203, 0, 113, 7]);
     let told = watching.told();
     assert!(told.contains(r#""kind":"vote","server_id":28,"ip":"203.0.113.7""#), "{told}");
     // A node shows only the refusals of its own.
@@ -64,7 +64,7 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     assert!(watching.told().contains(r#""kind":"cancellation""#));
     assert_eq!(nodes[1].control().post("/v1/servers/28/token", "").status, 200);
     assert!(watching.told().contains(r#""kind":"rotation""#));
-    assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 8]).status, 201);
+    nodes[1].record_vote(28, [203, 0, 113, 8]);
     assert_eq!(nodes[1].control().delete("/v1/servers/28").status, 200);
     // Each node counts the ends of votes on all nodes.
     for node in &nodes {
