@@ -137,11 +137,7 @@ def failover(chosen, table):
     three = [a_node(chosen, url, f"front-{nth}", ["--store-wait-replicas", "1"], key=key) for nth in range(3)]
     for server in votes.SERVERS:
         three[0].control.put_server(server)
-    recorded = [(28 + nth % 50, f"192.0.2.{nth}") for nth in range(250)]
-    for server, ip in recorded:
-        three[nth_of(ip) % 3].control.vote(server, ip)
-    never = [(28 + nth % 50, f"198.51.100.{nth}") for nth in range(250)]
-    time.sleep(1)
+    recorded, never = known_pairs(three)
     entrance = Front(three)
     traffic = Traffic(entrance, key, recorded, never)
     pause = 3 if chosen.quick else 8
@@ -171,6 +167,15 @@ def failover(chosen, table):
     table.expect_none(f"the nodes differ {took:.1f} s after the last vote", [] if is_settled else ["the nodes differ in the end"])
 
 
+def known_pairs(nodes):
+    """Pairs with a vote, cast at each node in turn and shown by all, and pairs without one."""
+    recorded, never = ([(28 + nth % 50, f"{network}.{nth}") for nth in range(250)] for network in ("192.0.2", "198.51.100"))
+    for nth, (server, ip) in enumerate(recorded):
+        nodes[nth % len(nodes)].control.vote(server, ip)
+    time.sleep(1)
+    return recorded, never
+
+
 def settle(three):
     """Whether the nodes come to the same votes, and after how long. On a machine that stalls for longer than the
     Sentinels wait, another failover may be under way."""
@@ -181,10 +186,6 @@ def settle(three):
         if len(digests) == 1 or took > SETTLE_SECONDS_MAX:
             return len(digests) == 1, took
         time.sleep(0.1)
-
-
-def nth_of(ip):
-    return int(ip.rpartition(".")[2])
 
 
 def require(*programs):

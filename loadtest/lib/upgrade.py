@@ -10,7 +10,7 @@ import time
 from lib import paths, process, redis, votes
 from lib.control import Control
 from lib.front import Front, Traffic
-from lib.nodes import nth_of, require, settle
+from lib.nodes import known_pairs, require, settle
 from lib.restarts import NEVER, READERS_KEPT, RECORDED, Held
 from lib.service import Service, init_store
 
@@ -89,11 +89,7 @@ def many_nodes(chosen, table):
     ]
     for number in votes.SERVERS:
         three[0].control.put_server(number)
-    recorded = [(28 + nth % 50, f"192.0.2.{nth}") for nth in range(250)]
-    never = [(28 + nth % 50, f"198.51.100.{nth}") for nth in range(250)]
-    for number, ip in recorded:
-        three[nth_of(ip) % 3].control.vote(number, ip)
-    time.sleep(1)
+    recorded, never = known_pairs(three)
     entrance = Front(three)
     # The site knows one node.
     entrance.control_port = three[0].control_port

@@ -21,12 +21,12 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     nodes[0].add_servers(1);
     nodes.iter().for_each(|node| node.wait_until_recording(1));
     for number in 0..4 {
-        nodes[0].record_vote(1, address(number));
+        assert_eq!(nodes[0].control().cast(1, address(number)).status, 201);
         for _ in 0..number {
             redis.ask(&["XADD", LOG, "*", "server", "1", "n", "7"]);
         }
         assert_eq!(nodes[1].control().cast(1, address(number)).status, 409, "it is shown by the other node");
-        nodes[1].record_vote(1, address(100 + number));
+        assert_eq!(nodes[1].control().cast(1, address(100 + number)).status, 201);
     }
     redis.ask(&["XADD", LOG, "*", "last", "one"]);
     wait_until("they are counted", || nodes.iter().all(|node| node.metric("vote_status_store_strange_total") > 6.5));

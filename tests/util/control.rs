@@ -70,14 +70,7 @@ impl Control {
 
     /// Registers server `id` under `token`, which must be new. A node may have to wait for others, or for its store.
     pub(crate) fn add_server(&self, id: u32, token: &str) {
-        let mut is_again = false;
-        wait_until("a server is listed", || {
-            let response = self.put_server(id, token);
-            let is_taken = response.status == 201 || (response.status == 200 && is_again);
-            assert!(is_taken || response.status == 503, "{response:?}");
-            is_again = true;
-            is_taken
-        });
+        until_taken("a server is listed", [201, 200], || self.put_server(id, token));
     }
 
     /// Casts a vote now, whatever the answer.
@@ -90,6 +83,22 @@ impl Control {
     pub(crate) fn cast_at(&self, server_id: u32, ip: &str, voted_at: i64) -> Response {
         self.post("/v1/votes", &format!(r#"{{"server_id":{server_id},"ip":"{ip}","voted_at":{voted_at}}}"#))
     }
+}
+
+/// Sends a change again as long as the answer is 503, as of a node that has just started or that stood still. The answer has to
+/// be the first status, or the second one where the change was sent again: the earlier try may have been made.
+#[track_caller]
+pub(crate) fn until_taken(what: &str, [first, again]: [u16; 2], mut send: impl FnMut() -> Response) -> Response {
+    let (mut taken, mut is_again) = (None, false);
+    wait_until(what, || {
+        let response = send();
+        let is_taken = response.status == first || (is_again && response.status == again);
+        assert!(is_taken || response.status == 503, "{response:?}");
+        is_again = true;
+        taken = Some(response).filter(|_| is_taken);
+        taken.is_some()
+    });
+    taken.expect("it was waited for")
 }
 
 impl Server {

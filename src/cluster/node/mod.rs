@@ -227,8 +227,8 @@ impl NodeMachine {
         self.proceed(now_ms);
     }
 
-    /// Takes the news that a connection was made, to the process of the store with this id. Votes go to the process whose
-    /// log the feed reads. If the other connection leads to another process, it was made before the store's name moved.
+    /// Takes the news that a connection was made, to the process of the store with this id. Votes go to the process that
+    /// the feed reads. If the other connection leads to another process, it was made before the store's name moved.
     pub fn connected(&mut self, line: NodeLine, process: &str, now_ms: u64) {
         self.note_input(now_ms);
         let (is_awaited, earlier) = match line {

@@ -2,7 +2,7 @@
 
 use crate::cluster::util::engine::Engine;
 use crate::util::client::get;
-use crate::util::control::Control;
+use crate::util::control::{Control, until_taken};
 use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::wait_until;
@@ -157,18 +157,10 @@ impl Node {
         wait_until("the node follows its store", || self.metric("vote_status_store_following") > 0.5);
     }
 
-    /// Casts a vote that the node has to record. A node that has just started or that stood still answers 503, and the caller
-    /// sends the vote again.
+    /// Casts a vote that the node has to record, as soon as it takes votes.
     pub(crate) fn record_vote(&self, server: u32, ip: impl Into<IpAddr>) {
-        let (ip, mut is_again) = (ip.into(), false);
-        wait_until("a vote is recorded", || {
-            let response = self.control().cast(server, ip);
-            // A vote that was in doubt may have been recorded.
-            let is_recorded = response.status == 201 || (response.status == 409 && is_again);
-            assert!(is_recorded || response.status == 503, "{response:?}");
-            is_again = true;
-            is_recorded
-        });
+        let ip = ip.into();
+        until_taken("a vote is recorded", [201, 409], || self.control().cast(server, ip));
     }
 
     /// Waits until the node records votes: casts one for a pair that no test uses otherwise.
