@@ -225,7 +225,7 @@ impl Readiness {
     }
 
     /// The state is loaded: answers are true from now on.
-    pub fn set_ready(&self) {
+    pub fn set_loaded(&self) {
         self.0.flags.fetch_or(LOADED, Ordering::AcqRel);
     }
 
@@ -276,7 +276,7 @@ mod tests {
     #[test]
     fn a_state_that_is_too_old_is_loaded_and_not_ready() {
         let readiness = Readiness::default();
-        readiness.set_ready();
+        readiness.set_loaded();
         readiness.set_stale(true);
         assert!(readiness.is_stale() && readiness.is_loaded() && !readiness.is_ready());
         readiness.set_stale(false);

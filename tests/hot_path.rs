@@ -27,7 +27,7 @@ fn a_request_is_answered_without_an_allocation() {
     let cooling = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(0xC633_6409)) };
     table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
     let readiness = Readiness::default();
-    readiness.set_ready();
+    readiness.set_loaded();
     let mut service = PublicService::new(
         StatusReader::new(directory.view(), table.view(), readiness),
         cooldown,

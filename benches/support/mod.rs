@@ -102,7 +102,7 @@ impl Bench {
         let cooling = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(0xC633_6409)) };
         table.insert(cooling, cooldown.expires_at(NOW.minus(600)));
         let readiness = Readiness::default();
-        readiness.set_ready();
+        readiness.set_loaded();
         let reader = StatusReader::new(directory.view(), table.view(), readiness);
         let (list, watch) = (WaitingList::default(), WatchBoard::default().post());
         let service = PublicService::new(reader, cooldown, 65_536, list, Arc::new(|_| {}), watch);

@@ -49,7 +49,7 @@ fn services() -> [PublicService; 2] {
     table.insert(Pair { server: SERVER, address: COOLING }, COOLING_UNTIL);
     table.insert(Pair { server: SERVER, address: EXPIRED }, NOW);
     let readiness = Readiness::default();
-    readiness.set_ready();
+    readiness.set_loaded();
     BOUNDS.map(|bounds| {
         let reader = StatusReader::new(directory.view(), table.view(), readiness.clone());
         let (list, watch) = (WaitingList::default(), WatchBoard::default().post());

@@ -1,12 +1,15 @@
 //! The address of a service in the options of subcommands: an `http` address, or the path of a Unix
 //! socket behind `unix:`. Knows how to reach the service and how to report a failure, not the requests.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::ArgMatches;
+use rustix::io::Errno;
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use ureq::config::ConfigBuilder;
 use ureq::http::Uri;
 #[cfg(feature = "tls")]
@@ -159,7 +162,7 @@ fn authorities(path: &std::path::Path) -> Result<RootCerts, CliError> {
     if certificates.is_empty() { Err(fail(&"it contains no certificate in PEM")) } else { Ok(certificates.into()) }
 }
 
-fn is_nobody_there(error: &std::io::Error, is_file: bool) -> bool {
+fn is_nobody_there(error: &io::Error, is_file: bool) -> bool {
     error.kind() == ErrorKind::ConnectionRefused || (is_file && error.kind() == ErrorKind::NotFound)
 }
 
@@ -186,9 +189,28 @@ impl Connector for UnixConnector {
     type Out = UnixTransport;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _chained: Option<()>) -> Result<Option<UnixTransport>, Error> {
-        let stream = UnixStream::connect(&self.path)?;
+        let stream = self.stream(details.timeout)?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(UnixTransport { stream, buffers: LazyBuffers::new(input, output) }))
+    }
+}
+
+impl UnixConnector {
+    /// A connection. Linux waits for room in a listener's backlog as long as the socket may send.
+    fn stream(&self, timeout: NextTimeout) -> Result<UnixStream, Error> {
+        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
+        let socket = socket.map_err(io::Error::from)?;
+        set_socket_timeout(&socket, Timeout::Send, timeout.not_zero().map(|time| *time)).map_err(io::Error::from)?;
+        let address = SocketAddrUnix::new(&self.path).map_err(io::Error::from)?;
+        loop {
+            match connect(&socket, &address) {
+                Err(Errno::INTR) => {}
+                connected => {
+                    connected.map_err(|error| timed_out(error.into(), timeout))?;
+                    return Ok(socket.into());
+                }
+            }
+        }
     }
 }
 
@@ -228,7 +250,7 @@ impl Transport for UnixTransport {
     }
 }
 
-fn timed_out(error: std::io::Error, timeout: NextTimeout) -> Error {
+fn timed_out(error: io::Error, timeout: NextTimeout) -> Error {
     match error.kind() {
         ErrorKind::WouldBlock | ErrorKind::TimedOut => Error::Timeout(timeout.reason),
         _ => Error::Io(error),

@@ -1,6 +1,6 @@
 //! `vote-status export`: everything into a file, whole or not at all, or as a stream into a pipe.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind, IsTerminal, Read, Write, stderr, stdout};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -14,12 +14,10 @@ use signal_hook::iterator::Signals;
 
 use super::client::ControlClient;
 use super::progress::Progress;
-use super::{CliError, Exit, note, one, unwritable};
+use super::{CliError, Exit, is_store, note, one, unwritable};
 use crate::whole_file::WholeFile;
 
 const BUFFER_BYTES: usize = 64 * 1024;
-/// The first bytes of a file of the store's library.
-const STORE_BEGINS: &[u8] = b"redb";
 
 /// Streams the export to the target of the options.
 ///
@@ -45,7 +43,8 @@ pub(super) fn run(options: &ArgMatches) -> Result<Exit, CliError> {
     Ok(Exit::Success)
 }
 
-/// The path of the regular file that `path` means, without links; the file may be new. `None` for anything else.
+/// The path of the regular file that `path` means, without links; the file may be new. `None` for anything else. A store
+/// is refused: an export in its place would take the name of a running service's store.
 fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
     match fs::metadata(path) {
         Ok(there) if there.is_file() && is_store(path)? => {
@@ -57,13 +56,6 @@ fn regular(path: &Path) -> io::Result<Option<PathBuf>> {
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => Ok(Some(path.to_owned())),
         Err(error) => Err(error),
     }
-}
-
-/// Whether the file begins as a store's does. An export in its place would take the name of a running service's store.
-fn is_store(path: &Path) -> io::Result<bool> {
-    let mut begins = Vec::new();
-    File::open(path)?.take(STORE_BEGINS.len() as u64).read_to_end(&mut begins)?;
-    Ok(begins == STORE_BEGINS)
 }
 
 /// Whether standard output was closed when the process began. The standard library opens `/dev/null` in its place, for

@@ -16,7 +16,7 @@ use super::client::ControlClient;
 use super::csv::{CsvReader, OVERLONG, RECORD_BYTES_MAX, RecordFault};
 use super::lines::{Lines, TextLine};
 use super::progress::Progress;
-use super::{CliError, Exit, note, say, unwritable};
+use super::{CliError, Exit, is_store, note, say, unwritable};
 use crate::control::export_header;
 use crate::json::{self, escaped};
 use crate::limits::BATCH_LINE_BYTES_MAX;
@@ -439,6 +439,10 @@ impl RefusalLog {
             if file_id(path).is_some_and(|id| sources.iter().any(|source| file_id(&source.path) == Some(id))) {
                 let path = path.display();
                 return Err(CliError::new(format_args!("{path} is imported: give --refused another file")));
+            }
+            if path.is_file() && is_store(path).map_err(|error| unwritable(path, &error))? {
+                let path = path.display();
+                return Err(CliError::new(format_args!("{path}: it is a store: give --refused another file")));
             }
             match File::create(path) {
                 Ok(file) => Ok((BufWriter::new(file), path.clone())),

@@ -2,7 +2,8 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, Write, stdout};
+use std::fs::File;
+use std::io::{self, Read, Write, stdout};
 use std::path::Path;
 
 use clap::ArgMatches;
@@ -53,6 +54,9 @@ mod watch;
 pub use args::command;
 #[cfg(feature = "man")]
 pub use manual::pages as manual_pages;
+
+/// The first bytes of a file of the store's library.
+const STORE_BEGINS: &[u8] = b"redb";
 
 /// The exit status of the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +175,13 @@ fn print(bytes: &[u8]) -> Result<Exit, CliError> {
 /// The error of a file that cannot be written.
 fn unwritable(path: &Path, error: &io::Error) -> CliError {
     CliError::new(format_args!("cannot write {}: {error}", path.display()))
+}
+
+/// Whether the regular file at `path` begins as a file of the store's library does.
+fn is_store(path: &Path) -> io::Result<bool> {
+    let mut begins = Vec::new();
+    File::open(path)?.take(STORE_BEGINS.len() as u64).read_to_end(&mut begins)?;
+    Ok(begins == STORE_BEGINS)
 }
 
 /// The first paragraph of the parser's error and its tips, on one line.

@@ -129,7 +129,7 @@ mod tests {
     fn a_request_waits_for_the_server_that_has_its_token_now() {
         let (mut directory, table, readiness) = (Directory::default(), CooldownTable::default(), Readiness::default());
         directory.publish(listed(1));
-        readiness.set_ready();
+        readiness.set_loaded();
         let mut reader = StatusReader::new(directory.view(), table.view(), readiness);
         let directory = Mutex::new(directory);
         let list = WaitingList::default();

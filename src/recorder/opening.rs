@@ -103,7 +103,7 @@ impl Recorder {
         let seed = std::mem::take(&mut self.seed).into_iter();
         let (changes, replies) = self.check(seed.map(|command| (command, Box::new(drop) as Respond)).collect());
         self.round(changes, replies);
-        self.readiness.set_ready();
+        self.readiness.set_loaded();
         // The service waits for the end of the start. A void store takes a while to write anew, so that comes later.
         self.next_tend_ms = self.clock.now().monotonic_ms + TEND_MS;
         Ok(None)

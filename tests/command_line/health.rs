@@ -6,6 +6,7 @@ use crate::util::server::{Ended, Server};
 use crate::util::stub::Stub;
 use crate::util::wait_until;
 use serde_json::json;
+use socket2::{Domain, SockAddr, Socket, Type};
 
 fn at(url: &str, more: &[&str]) -> Ended {
     run_keyless(&[&["health", "--control-url", url], more])
@@ -59,4 +60,20 @@ fn no_answer_or_another_s_is_status_2() {
     let server = Server::in_memory(&[]);
     let public = format!("http://{}", server.public());
     expect_failure(&at(&public, &[]), &[&public, "200", "is it the control interface?"]);
+}
+
+/// Regression: behind a full backlog of a Unix socket, `health` waited for ever.
+#[test]
+fn a_listener_without_room_is_status_2() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("control");
+    let address = SockAddr::unix(&path).expect("an address");
+    let socket = || Socket::new(Domain::UNIX, Type::STREAM, None).expect("a socket");
+    let (listener, first) = (socket(), socket());
+    listener.bind(&address).expect("bound");
+    // Linux lets in one more than the backlog.
+    listener.listen(0).expect("it listens");
+    first.connect(&address).expect("connected");
+    let url = format!("unix:{}", path.display());
+    expect_failure(&at(&url, &[]), &[&url, "did not answer in time"]);
 }

@@ -121,6 +121,19 @@ fn what_is_imported_is_not_written_over() {
     }
 }
 
+/// Regression: the refused lines took the place of a running service's store.
+#[test]
+fn refused_lines_do_not_go_into_a_store() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let server = Server::spawn(Server::on(folder.path()));
+    let [store, file] = ["votes.redb", "empty.ndjson"].map(|name| folder.path().join(name));
+    fs::write(&file, "").expect("it can be written");
+    let before = fs::read(&store).expect("it is there");
+    let ended = run(&server, &["import", text(&file), "--refused", text(&store)]);
+    expect_failure(&ended, &[text(&store), "it is a store", "another file"]);
+    assert_eq!(fs::read(&store).expect("it is there"), before);
+}
+
 /// Regression: at each import, a vote without its time was a vote of now. `import` refuses a date in a table's form, in
 /// local time, with a remedy.
 #[test]

@@ -198,7 +198,7 @@ impl NodeRecorder {
         }
         self.loaded.take().unwrap_or(Ok(()))?;
         self.live.counters.load_ms.set(self.now_ms() - start_ms);
-        self.readiness.set_ready();
+        self.readiness.set_loaded();
         Ok(())
     }
 
