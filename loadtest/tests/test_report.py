@@ -8,7 +8,7 @@ import unittest
 
 from lib import report
 
-KEPT = pathlib.Path(__file__).resolve().parents[1] / "results" / "2026-11-23"
+KEPT = pathlib.Path(__file__).resolve().parents[1] / "results" / "2026-11-29"
 
 
 class Kept(unittest.TestCase):
