@@ -1,6 +1,7 @@
 //! An operator's changes to a store: give it an id, or fill an empty store and give it its former id.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use super::address::StoreAddress;
 use super::entry::{number, text};
@@ -134,6 +135,9 @@ const WAITING_MAX: usize = 65_536;
 /// The number of waiting facts at which their calls go out. The replies stay below the lowest limit that a provider may set on a
 /// client's output buffer, 256 kB.
 const FACTS_AT_ONCE: usize = 2_048;
+/// The longest wait for a reply during a filling. Nobody asks the store meanwhile, and a Redis that stands still for a
+/// moment, as for a slow disk, ends no filling.
+const FILLING_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of servers that one `HSCAN` asks for.
 const SERVERS_AT_ONCE: usize = 1_000;
 /// The id that a store gets after its filling; `None` if this is no filling's id.
@@ -177,6 +181,7 @@ impl Filling {
     /// If the store is not empty, or cannot be written.
     pub fn begin(address: &StoreAddress, store: &str, cooldown_s: u64, prefix: Ipv6Prefix) -> Result<Self, LinkError> {
         let mut primary = open(address)?;
+        primary.link.set_timeout(FILLING_TIMEOUT)?;
         let filling = keys::filling(store);
         let held = primary.link.ask(&["HGET", keys::META, "store"])?;
         if text(&held) != Some(&filling) {

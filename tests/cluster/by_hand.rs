@@ -134,6 +134,16 @@ fn what_an_earlier_run_has_filled_in_stays() {
     assert_eq!(kept.map(Option::unwrap_or_default), ["given-before", "same", "new"]);
 }
 
+/// Regression: a Redis that stood still for more than a second ended the filling.
+#[test]
+fn a_redis_that_stands_still_for_a_moment_ends_no_filling() {
+    let Some(engine) = Engine::try_start(&[]) else { return };
+    let mut filling = begin(&engine);
+    filling.server(ServerId(1), &token("first")).expect("it is taken");
+    engine.connect().ask(&["CLIENT", "PAUSE", "2000"]);
+    assert_eq!(filling.finish().expect("it is full"), Filled { taken: 1, refused: 0, differing: Vec::new() });
+}
+
 #[test]
 fn what_cannot_be_read_is_named_and_the_rest_is_read() {
     let Some(engine) = Engine::try_start(&[]) else { return };
