@@ -23,18 +23,26 @@ use super::deadline::{Awaited, Class, Deadlines};
 use crate::limits::{CROWD_PART, STUCK_MS};
 use crate::lists::{Ends, Links};
 
-/// A client's network; `None` is this machine, over a Unix socket.
+/// A client's network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Network(Option<u128>);
+pub enum Network {
+    /// This machine, over a Unix socket.
+    Machine,
+    /// An IPv4 address.
+    V4(u32),
+    /// The first 64 bits of an IPv6 address: a host changes the rest at will.
+    V6(u64),
+}
 
 impl Network {
-    /// The network of a client at this address. For IPv6 it has 64 bits: a host changes the rest at will.
+    /// The network of a client at this address.
     #[must_use]
     pub fn of(ip: Option<IpAddr>) -> Self {
-        Self(ip.map(|ip| match ip.to_canonical() {
-            IpAddr::V4(ip) => u128::from(ip.to_bits()),
-            IpAddr::V6(ip) => ip.to_bits() >> 64 << 64,
-        }))
+        match ip.map(|ip| ip.to_canonical()) {
+            None => Self::Machine,
+            Some(IpAddr::V4(ip)) => Self::V4(ip.to_bits()),
+            Some(IpAddr::V6(ip)) => Self::V6((ip.to_bits() >> 64) as u64),
+        }
     }
 }
 
@@ -52,6 +60,9 @@ struct Contender {
     /// When its client came, last asked, or last took some of its answer.
     since_ms: u64,
 }
+
+// Each slot has room for one.
+const _: () = assert!(size_of::<Option<Contender>>() <= 24);
 
 /// The connections of one network that have not asked, in the order in which they came.
 struct Crowd {
