@@ -5,6 +5,7 @@ use crate::cluster::util::engine::Engine;
 use crate::cluster::util::node::{Node, command, folder, init};
 use crate::cluster::util::oracle::{COOLDOWN_S, settle};
 use crate::cluster::util::resp::Redis;
+use crate::util::control::until_taken;
 use crate::util::ledger::{address, next_votes};
 use crate::util::needs::{fake_clock, faketime_library, has, shim};
 use crate::util::server::Server;
@@ -87,7 +88,7 @@ impl Scene {
 
     /// Casts through one node, and requires the answer.
     fn cast(&self, nth: usize, number: u32, status: u16) {
-        assert_eq!(cast(&mut self.engine.connect(), &self.nodes[nth], number), status);
+        cast(&mut self.engine.connect(), &self.nodes[nth], number, status);
     }
 
     fn settle(&self, what: &str) -> usize {
@@ -100,10 +101,10 @@ fn now(redis: &mut Redis) -> i64 {
     redis.ask(&["TIME"]).list()[0].number()
 }
 
-/// Casts through a node, and gives the status. A recorded vote must have its instant from the clock of Redis.
-fn cast(redis: &mut Redis, node: &Node, number: u32) -> u16 {
+/// Casts through a node, and requires the answer. A recorded vote must have its instant from the clock of Redis.
+fn cast(redis: &mut Redis, node: &Node, number: u32, status: u16) {
     let from = now(redis);
-    let response = node.control().cast(1, address(number));
+    let response = until_taken("a vote is judged", [status, 409], || node.control().cast(1, address(number)));
     let to = now(redis);
     if response.status == 201 {
         let body = response.json();
@@ -111,7 +112,6 @@ fn cast(redis: &mut Redis, node: &Node, number: u32) -> u16 {
         let at = at.unwrap_or_else(|| panic!("{from} to {to} by the clock of Redis: {response:?}"));
         assert_eq!(body["next_vote_at"], rfc3339(at + COOLDOWN_S), "{response:?}");
     }
-    response.status
 }
 
 /// The id of the newest entry of the log: milliseconds, and a number among those of one millisecond.
@@ -183,7 +183,7 @@ fn a_node_with_a_wrong_clock_answers_as_the_others() {
     let Some((library, engine)) = faketime_library().zip(Engine::try_store(&[])) else { return };
     let right = Node::start(&engine.url(), &[]);
     right.add_servers(1);
-    right.control().cast(1, address(1));
+    right.record_vote(1, address(1));
     for wrong_s in ["-7200", "+7200"] {
         let folder = folder();
         let mut command = command(folder.path(), &engine.url(), &[]);
@@ -191,8 +191,9 @@ fn a_node_with_a_wrong_clock_answers_as_the_others() {
         let wrong = Node::from_server(Server::spawn(command), folder);
         wrong.wait_until_recording(1);
         let number = if wrong_s.starts_with('-') { 2 } else { 3 };
-        assert_eq!(cast(&mut engine.connect(), &wrong, number), 201, "{wrong_s}");
-        assert_eq!(wrong.control().cast(1, address(1)).status, 409);
+        for (number, status) in [(number, 201), (1, 409)] {
+            cast(&mut engine.connect(), &wrong, number, status);
+        }
         settle(&mut engine.connect(), &[&right, &wrong], &format!("a node {wrong_s} s from the others"));
         let pairs = [(1, address(1)), (1, address(number))];
         let shown = next_votes(right.server(), &pairs);

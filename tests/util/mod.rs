@@ -22,31 +22,8 @@ pub(crate) mod stub;
 pub(crate) mod time;
 pub(crate) mod watch;
 
-use std::thread::sleep;
-use std::time::{Duration, Instant};
+pub(crate) use patience::{DEADLINE, wait_until, wait_within};
 
 /// The largest distance of the server's clock from the tests', in milliseconds. The server reads
 /// its clock once a turn, and follows the system's when that has gone this far.
 pub(crate) const CLOCK_SLACK_MS: i64 = 50;
-
-/// The longest wait for anything that should happen at once. It is generous, as a loaded machine
-/// is slow, and no passing test reaches it.
-pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
-/// The pause between two looks at something that gives no signal of its own.
-const POLL: Duration = Duration::from_millis(2);
-
-/// Waits until the condition holds.
-#[track_caller]
-pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
-    wait_within(DEADLINE, what, is_so);
-}
-
-/// The same with a longer deadline.
-#[track_caller]
-pub(crate) fn wait_within(deadline: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
-    let until = Instant::now() + deadline;
-    while !is_so() {
-        assert!(Instant::now() < until, "not within {deadline:?}: {what}");
-        sleep(POLL);
-    }
-}

@@ -1,11 +1,14 @@
-//! The longest wait of a caller, judged fairly on a busy machine.
+//! The longest waits of a test and of a caller, judged fairly on a busy machine.
 
-use crate::util::wait_within;
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
 
+/// The longest wait for anything that should happen at once. No passing test reaches it.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+/// The pause between two looks at something that gives no signal of its own.
+const POLL: Duration = Duration::from_millis(2);
 /// The longest wait of the least patient caller.
 pub(crate) const CALLER_PATIENCE: Duration = Duration::from_secs(5);
 /// The number of threads that have to be woken one after the other for an answer.
@@ -35,18 +38,48 @@ fn late() -> Duration {
     Duration::from_nanos(LATE_NS.load(Ordering::Relaxed))
 }
 
-/// Requires that the answer comes within a caller's patience. Time for which the machine kept every thread waiting does
-/// not count, as nothing on the way spent it: the client, the proxy, the service and the proxy again, one after the other.
+/// A wait that was begun. Time for which the machine kept every thread waiting does not count, as nothing on the way spent
+/// it: the client, the proxy, the service and the proxy again, one after the other.
+struct Wait {
+    from: Instant,
+    late_before: Duration,
+}
+
+impl Wait {
+    fn begin() -> Wait {
+        Wait { late_before: late(), from: Instant::now() }
+    }
+
+    /// The time that counts, at most [`SLOW_MAX`] less than all of it.
+    fn counted(&self) -> Duration {
+        let late = late().saturating_sub(self.late_before);
+        self.from.elapsed().saturating_sub((ON_THE_WAY * late).min(SLOW_MAX))
+    }
+}
+
+/// Waits until the condition holds.
+#[track_caller]
+pub(crate) fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_within(DEADLINE, what, is_so);
+}
+
+/// The same with a longer deadline.
+#[track_caller]
+pub(crate) fn wait_within(deadline: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
+    let wait = Wait::begin();
+    while !is_so() {
+        assert!(wait.counted() < deadline, "not within {deadline:?}: {what} (waited for {:?})", wait.from.elapsed());
+        sleep(POLL);
+    }
+}
+
+/// Requires that the answer comes within a caller's patience.
 #[track_caller]
 pub(crate) fn in_time<T>(label: &str, asked: impl FnOnce() -> T) -> T {
-    let (late_before, from) = (late(), Instant::now());
+    let wait = Wait::begin();
     let answer = asked();
-    let took = from.elapsed();
-    let late = late().saturating_sub(late_before);
-    assert!(
-        took.saturating_sub(ON_THE_WAY * late) < CALLER_PATIENCE,
-        "{label}: {took:?}, the machine late by {late:?}"
-    );
+    let counted = wait.counted();
+    assert!(counted < CALLER_PATIENCE, "{label}: {:?}, of which {counted:?} count", wait.from.elapsed());
     answer
 }
 
