@@ -8,7 +8,7 @@ use crate::util::endpoint::Endpoint;
 use crate::util::figures::{connections_affordable, one_worker};
 use crate::util::load::{Caller, Load, Notes};
 use crate::util::needs::is_long;
-use crate::util::patience::in_time;
+use crate::util::patience::{Wait, in_time};
 use crate::util::server::Server;
 use rustix::net::sockopt::set_socket_recv_buffer_size;
 use socket2::{Domain, Socket, Type};
@@ -62,12 +62,12 @@ fn ask_for(time: Duration, endpoint: &Endpoint) -> (usize, usize, Duration) {
     let (mut count, mut failed, mut longest) = (0, 0, Duration::ZERO);
     let until = Instant::now() + time;
     while Instant::now() < until || count < 200 {
-        let since = Instant::now();
+        let wait = Wait::begin();
         let answer = Client::try_connect(endpoint).and_then(|mut client| {
             client.try_send(GET)?;
             client.try_read_response(false)
         });
-        longest = longest.max(since.elapsed());
+        longest = longest.max(wait.counted());
         count += 1;
         failed += usize::from(!answer.is_ok_and(|response| response.status == 200 && response.text() == CAN_VOTE.body));
     }

@@ -40,18 +40,18 @@ fn late() -> Duration {
 
 /// A wait that was begun. Time for which the machine kept every thread waiting does not count, as nothing on the way spent
 /// it: the client, the proxy, the service and the proxy again, one after the other.
-struct Wait {
+pub(crate) struct Wait {
     from: Instant,
     late_before: Duration,
 }
 
 impl Wait {
-    fn begin() -> Wait {
+    pub(crate) fn begin() -> Wait {
         Wait { late_before: late(), from: Instant::now() }
     }
 
     /// The time that counts, at most [`SLOW_MAX`] less than all of it.
-    fn counted(&self) -> Duration {
+    pub(crate) fn counted(&self) -> Duration {
         let late = late().saturating_sub(self.late_before);
         self.from.elapsed().saturating_sub((ON_THE_WAY * late).min(SLOW_MAX))
     }
