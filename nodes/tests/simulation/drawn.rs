@@ -32,7 +32,7 @@ fn many_nodes_and_all_faults() {
 }
 
 /// Seeds that found a fault, which is mended since. A change of the simulation draws other runs from them: remove them then.
-const FOUND: [(Width, u64); 7] = [
+const FOUND: [(Width, u64); 8] = [
     (Width::Small, 600_377),
     (Width::Wide, 601_082),
     (Width::Wide, 602_705),
@@ -40,11 +40,13 @@ const FOUND: [(Width, u64); 7] = [
     (Width::Wide, 2_022_774),
     (Width::Small, 2_028_666),
     (Width::Small, 5_202_064),
+    (Width::Wide, 70_038_970),
 ];
 
 /// Regressions. A vote that was given back under a removed listing was shown under the next one. A cancellation of a vote that
 /// was over did nothing, though the clock was set back a moment before. Callers were told of a vote while their node knew that
 /// another one counted, which the store had forgotten. They were told of the end of a cooldown that their node went on to show.
+/// The last seed found a promise too strong: a removal without an outcome was made, forgotten by the store, and given back.
 #[test]
 fn seeds_that_found_a_fault_find_none() {
     let functions = Functions::load(CODE).expect("it loads");

@@ -310,11 +310,15 @@ impl Promises {
         }
     }
 
-    /// Whether the store has forgotten this removal of a listing, which ends the listing once a node gives it back.
+    /// Whether the store may have forgotten this removal of a listing, which ends the listing once a node gives it back. The
+    /// store may have made a removal whose caller heard nothing.
     fn is_forgotten_removal(&self, wanted: &Wanted, listing: Listing) -> bool {
-        let is_it = |done: &Done| matches!(done, Done::Removed(removed) if *removed == listing);
-        matches!(&wanted.outcome, Some(ChangeOutcome::Decided(_, done)) if is_it(done))
-            && self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us)
+        let is_it = match &wanted.outcome {
+            Some(ChangeOutcome::Decided(_, Done::Removed(removed))) => *removed == listing,
+            None | Some(ChangeOutcome::Silent) => matches!(wanted.change, WantedChange::Remove(_)),
+            _ => false,
+        };
+        is_it && self.lost_us.is_some_and(|lost_us| wanted.begun_us <= lost_us)
     }
 
     /// Whether a later vote of its address may have stood before this instant. The end of that vote is also the end of a vote of
