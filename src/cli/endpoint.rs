@@ -3,11 +3,11 @@
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::ArgMatches;
-use rustix::io::Errno;
+use rustix::io::retry_on_intr;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use ureq::config::ConfigBuilder;
@@ -189,29 +189,21 @@ impl Connector for UnixConnector {
     type Out = UnixTransport;
 
     fn connect(&self, details: &ConnectionDetails<'_>, _chained: Option<()>) -> Result<Option<UnixTransport>, Error> {
-        let stream = self.stream(details.timeout)?;
+        let timeout = details.timeout;
+        let stream = connected(&self.path, timeout.not_zero().map(|time| *time));
+        let stream = stream.map_err(|error| timed_out(error, timeout))?;
         let (input, output) = (details.config.input_buffer_size(), details.config.output_buffer_size());
         Ok(Some(UnixTransport { stream, buffers: LazyBuffers::new(input, output) }))
     }
 }
 
-impl UnixConnector {
-    /// A connection. Linux waits for room in a listener's backlog as long as the socket may send.
-    fn stream(&self, timeout: NextTimeout) -> Result<UnixStream, Error> {
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None);
-        let socket = socket.map_err(io::Error::from)?;
-        set_socket_timeout(&socket, Timeout::Send, timeout.not_zero().map(|time| *time)).map_err(io::Error::from)?;
-        let address = SocketAddrUnix::new(&self.path).map_err(io::Error::from)?;
-        loop {
-            match connect(&socket, &address) {
-                Err(Errno::INTR) => {}
-                connected => {
-                    connected.map_err(|error| timed_out(error.into(), timeout))?;
-                    return Ok(socket.into());
-                }
-            }
-        }
-    }
+/// A connection to the socket file. Linux waits for room in a listener's backlog as long as the socket may send.
+fn connected(path: &Path, timeout: Option<Duration>) -> io::Result<UnixStream> {
+    let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, timeout)?;
+    let address = SocketAddrUnix::new(path)?;
+    retry_on_intr(|| connect(&socket, &address))?;
+    Ok(socket.into())
 }
 
 #[derive(Debug)]
