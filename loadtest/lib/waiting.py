@@ -69,7 +69,7 @@ def memory_and_told(chosen, table):
     table.add(f"memory of a waiting request, of {WAITERS:,}", f"{each:.0f} bytes", "512 bytes", each <= 512)
     crowd.run(lambda: False, chosen.told_seconds, (VOTES_PER_SECOND, crowd.cast))
     crowd.run(crowd.are_told, SETTLE_SECONDS)
-    table.expect_none("told: wrong answers, and waiters who were not told", crowd.faults())
+    table.expect_none("told: wrong answers, and waiters that were not told", crowd.faults())
     votes = [vote for vote in crowd.votes if vote.acked and vote.told]
     if not votes:
         raise process.Failed("nobody was told")
@@ -101,7 +101,7 @@ def beside(chosen, table):
         prober.ENOUGH.set()
         os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
         took = probing.result()
-    table.expect_none("beside: wrong answers, and waiters who were not told", crowd.faults())
+    table.expect_none("beside: wrong answers, and waiters that were not told", crowd.faults())
     told = [each for since, each in took if any(begin <= since <= end for begin, end in rounds)]
     ((_, base, _), said), ((_, p99, _), said_told) = tail_of(alone), tail_of(told)
     table.add(f"another client alone, {PROBES_PER_SECOND:,} questions/s", said)
@@ -127,7 +127,7 @@ def cpu(chosen, table):
         crowd.run(lambda: False, chosen.cpu_seconds, *paces)
         used = [usage.run_seconds([service.process.pid], threads) - before for threads, before in zip(("worker", ""), used)]
         crowd.run(crowd.are_told, SETTLE_SECONDS, *paces[1:])
-        table.expect_none(f"{name}: wrong answers, and players who were not told", crowd.faults())
+        table.expect_none(f"{name}: wrong answers, and players that were not told", crowd.faults())
         each, whole = (seconds / minutes * 1e6 for seconds in used)
         delay = statistics.mean(vote.told - vote.acked for vote in crowd.votes if vote.told)
         first = first or each

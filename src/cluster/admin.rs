@@ -135,8 +135,8 @@ const WAITING_MAX: usize = 65_536;
 /// The number of waiting facts at which their calls go out. The replies stay below the lowest limit that a provider may set on a
 /// client's output buffer, 256 kB.
 const FACTS_AT_ONCE: usize = 2_048;
-/// The longest wait for a reply during a filling. Nobody asks the store meanwhile, and a Redis that stands still for a
-/// moment, as for a slow disk, ends no filling.
+/// The longest wait for a reply during a filling. No node follows the store meanwhile, and a Redis that stands still
+/// for a moment, as for a slow disk, ends no filling.
 const FILLING_TIMEOUT: Duration = Duration::from_secs(10);
 /// The number of servers that one `HSCAN` asks for.
 const SERVERS_AT_ONCE: usize = 1_000;

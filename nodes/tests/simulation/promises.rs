@@ -311,7 +311,7 @@ impl Promises {
     }
 
     /// Whether the store may have forgotten this removal of a listing, which ends the listing once a node gives it back. The
-    /// store may have made a removal whose caller heard nothing.
+    /// store may have made a removal without an answer to its caller.
     fn is_forgotten_removal(&self, wanted: &Wanted, listing: Listing) -> bool {
         let is_it = match &wanted.outcome {
             Some(ChangeOutcome::Decided(_, Done::Removed(removed))) => *removed == listing,
