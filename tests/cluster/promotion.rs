@@ -61,7 +61,7 @@ fn a_first_replica_is_no_other_history() {
     let (looked, mut number) = (redis.calls("fcall_ro"), 0);
     wait_until("the node has looked, and looked again", || {
         number += 1;
-        assert_eq!(node.control().cast(1, address(number)).status, 201);
+        node.record_at_once(1, address(number));
         redis.calls("fcall_ro") >= looked + 5
     });
     assert!(node.rebuilds_after_start().abs() < f64::EPSILON, "{}", node.server().stderr());

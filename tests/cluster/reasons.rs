@@ -181,7 +181,7 @@ fn a_password_is_rotated_without_a_restart() {
     node.server().signal(Signal::HUP);
     wait_until("SIGHUP tells that it works", || node.server().stderr().contains("the store lets this node in"));
     redis.ask(&["ACL", "SETUSER", "node", "<first"]);
-    assert_eq!(node.control().cast(1, address(11)).status, 201);
+    node.record_at_once(1, address(11));
     hang_up(&mut redis);
     expect_well(&node, 12);
 
@@ -227,7 +227,7 @@ fn a_node_that_was_stopped_for_a_moment_has_not_lost_its_store() {
         node.server().signal(Signal::STOP);
         std::thread::sleep(std::time::Duration::from_millis(20));
         node.server().signal(Signal::CONT);
-        assert_eq!(node.control().cast(1, address(100 + number)).status, 201);
+        node.record_at_once(1, address(100 + number));
     }
     assert!((failures() - before).abs() < f64::EPSILON, "{}", node.server().stderr());
 }

@@ -21,12 +21,12 @@ fn entries_of_others_in_the_log_stop_nothing_and_are_named() {
     nodes[0].add_servers(1);
     nodes.iter().for_each(|node| node.wait_until_recording(1));
     for number in 0..4 {
-        assert_eq!(nodes[0].control().cast(1, address(number)).status, 201);
+        nodes[0].record_at_once(1, address(number));
         for _ in 0..number {
             redis.ask(&["XADD", LOG, "*", "server", "1", "n", "7"]);
         }
         assert_eq!(nodes[1].control().cast(1, address(number)).status, 409, "it is shown by the other node");
-        assert_eq!(nodes[1].control().cast(1, address(100 + number)).status, 201);
+        nodes[1].record_at_once(1, address(100 + number));
     }
     redis.ask(&["XADD", LOG, "*", "last", "one"]);
     wait_until("they are counted", || nodes.iter().all(|node| node.metric("vote_status_store_strange_total") > 6.5));
@@ -106,7 +106,8 @@ fn a_key_of_a_wrong_type_is_named_and_costs_its_server_alone() {
     assert_eq!((refused.status, &refused.json()["error"]), (503, &"store_unavailable".into()), "{refused:?}");
     let told = node.readiness().json()["store"]["votes"]["message"].as_str().unwrap_or_default().to_owned();
     assert!(told.contains("vs:{0}:s:1"), "the key is named: {told}");
-    assert_eq!(node.control().cast(2, address(2)).status, 201, "another server");
+    // Another server.
+    node.record_at_once(2, address(2));
 
     let late = Node::start(&engine.url(), &[]);
     late.server().wait_for_lines("vs:{0}:s:1", 1);

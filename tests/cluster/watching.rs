@@ -64,7 +64,7 @@ fn a_watcher_sees_the_votes_of_all_nodes() {
     assert!(watching.told().contains(r#""kind":"cancellation""#));
     assert_eq!(nodes[1].control().post("/v1/servers/28/token", "").status, 200);
     assert!(watching.told().contains(r#""kind":"rotation""#));
-    assert_eq!(nodes[1].control().cast(28, [203, 0, 113, 8]).status, 201);
+    nodes[1].record_at_once(28, [203, 0, 113, 8]);
     assert_eq!(nodes[1].control().delete("/v1/servers/28").status, 200);
     // Each node counts the ends of votes on all nodes.
     for node in &nodes {

@@ -1,6 +1,6 @@
 //! The longest waits of a test and of a caller, judged fairly on a busy machine.
 
-use std::sync::Once;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{sleep, spawn};
 use std::time::{Duration, Instant};
@@ -18,24 +18,53 @@ const TICK: Duration = Duration::from_millis(10);
 
 /// How long a machine may be too slow for a test that has to be done within a moment.
 const SLOW_MAX: Duration = Duration::from_secs(300);
+/// A wake-up that is this late is a stall: a node may see it as a second for which it stood still.
+const STALL_MIN: Duration = Duration::from_millis(250);
+/// For how long a stall is the reason of what a node refuses.
+const STALL_FELT: Duration = Duration::from_secs(2);
 
 static LATE_NS: AtomicU64 = AtomicU64::new(0);
+/// When the last stall ended, in nanoseconds since the first call of [`late`]; 0 before the first stall.
+static STALLED_AT_NS: AtomicU64 = AtomicU64::new(0);
+
+fn nanoseconds(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).expect("not for centuries")
+}
 
 /// The total delay in waking a thread that only sleeps, since the first call: for this time the machine was
 /// busy with other work.
 fn late() -> Duration {
-    static WATCHED: Once = Once::new();
-    WATCHED.call_once(|| {
-        spawn(|| {
+    watched_since();
+    Duration::from_nanos(LATE_NS.load(Ordering::Relaxed))
+}
+
+/// The instant of the first call, which starts that thread.
+fn watched_since() -> Instant {
+    static SINCE: OnceLock<Instant> = OnceLock::new();
+    *SINCE.get_or_init(|| {
+        let since = Instant::now();
+        spawn(move || {
             loop {
                 let from = Instant::now();
                 sleep(TICK);
                 let late = from.elapsed().saturating_sub(TICK);
-                LATE_NS.fetch_add(u64::try_from(late.as_nanos()).expect("not for centuries"), Ordering::Relaxed);
+                LATE_NS.fetch_add(nanoseconds(late), Ordering::Relaxed);
+                if late >= STALL_MIN {
+                    STALLED_AT_NS.store(nanoseconds(since.elapsed()), Ordering::Relaxed);
+                }
             }
         });
-    });
-    Duration::from_nanos(LATE_NS.load(Ordering::Relaxed))
+        since
+    })
+}
+
+/// Whether the machine kept a thread waiting a moment ago for so long that a node refuses changes.
+pub(crate) fn has_stalled() -> bool {
+    let since = watched_since();
+    // The thread that measures wakes up after the same stall, perhaps later than this one.
+    sleep(3 * TICK);
+    let stalled_at_ns = STALLED_AT_NS.load(Ordering::Relaxed);
+    stalled_at_ns > 0 && since.elapsed() < Duration::from_nanos(stalled_at_ns) + STALL_FELT
 }
 
 /// A wait that was begun. Time for which the machine kept every thread waiting does not count, as nothing on the way spent

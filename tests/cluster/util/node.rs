@@ -3,6 +3,7 @@
 use crate::cluster::util::engine::Engine;
 use crate::util::client::get;
 use crate::util::control::{Control, until_taken};
+use crate::util::patience::has_stalled;
 use crate::util::response::Response;
 use crate::util::server::{Ended, Server, run_to_end};
 use crate::util::wait_until;
@@ -161,6 +162,18 @@ impl Node {
     pub(crate) fn record_vote(&self, server: u32, ip: impl Into<IpAddr>) {
         let ip = ip.into();
         until_taken("a vote is recorded", [201, 409], || self.control().cast(server, ip));
+    }
+
+    /// Casts a vote that the node has to record at the first try. A node that stood still answers 503: what it refuses while
+    /// the machine stalls is sent again.
+    #[track_caller]
+    pub(crate) fn record_at_once(&self, server: u32, ip: impl Into<IpAddr>) {
+        let ip = ip.into();
+        until_taken("a vote is recorded", [201, 409], || {
+            let response = self.control().cast(server, ip);
+            assert!(response.status != 503 || has_stalled(), "{response:?}\n{}", self.server().stderr());
+            response
+        });
     }
 
     /// Waits until the node records votes: casts one for a pair that no test uses otherwise.
