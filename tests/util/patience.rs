@@ -16,8 +16,8 @@ const ON_THE_WAY: u32 = 4;
 /// How long the thread that measures late wake-ups sleeps.
 const TICK: Duration = Duration::from_millis(10);
 
-/// How long a machine may be too slow for a test that has to be done within a moment.
-const SLOW_MAX: Duration = Duration::from_secs(300);
+/// How long a machine may be too slow for a test that has to be done within a moment, and for a command that a test runs.
+pub(crate) const SLOW_MAX: Duration = Duration::from_secs(300);
 /// A wake-up that is this late is a stall: a node may see it as a second for which it stood still.
 const STALL_MIN: Duration = Duration::from_millis(250);
 /// For how long a stall is the reason of what a node refuses.

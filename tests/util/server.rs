@@ -2,6 +2,7 @@
 //! lines. Ends and reaps its processes, and shows a server's last lines when a test fails.
 
 use crate::util::endpoint::Endpoint;
+use crate::util::patience::{SLOW_MAX, Wait};
 use crate::util::{DEADLINE, wait_until};
 use rustix::process::{Pid, Resource, Rlimit, Signal, kill_process, prlimit};
 use std::fs::{read_dir, read_to_string};
@@ -9,10 +10,10 @@ use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{Builder, JoinHandle, sleep};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The longest pause between two looks at something that gives no signal of its own.
 const POLL: Duration = Duration::from_millis(5);
@@ -261,7 +262,7 @@ pub(crate) struct Ended {
     pub(crate) stderr: String,
 }
 
-/// Runs `command` to its end, within `DEADLINE`.
+/// Runs `command` to its end, within `SLOW_MAX`: a program of another maker needs seconds of a processor.
 pub(crate) fn run_to_end(mut command: Command) -> Ended {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program can be run");
@@ -293,7 +294,7 @@ pub(crate) fn expect_refusal(command: Command, words: &[&str]) {
 }
 
 fn end_of(mut child: Child, mut captured: Captured) -> Ended {
-    let status = wait(&mut child, DEADLINE);
+    let status = wait(&mut child, SLOW_MAX);
     if status.is_none() {
         child.kill().expect("a running child can be killed");
         child.wait().expect("a killed child can be reaped");
@@ -302,18 +303,18 @@ fn end_of(mut child: Child, mut captured: Captured) -> Ended {
     let text = |bytes: &Mutex<Vec<u8>>| String::from_utf8_lossy(&lock(bytes)).into_owned();
     let (stdout, stderr) = (text(&captured.stdout), text(&captured.stderr));
     let status = status.unwrap_or_else(|| {
-        panic!("neither started nor ended within {DEADLINE:?}: stdout {stdout:?}, stderr:\n{stderr}")
+        panic!("neither started nor ended within {SLOW_MAX:?}: stdout {stdout:?}, stderr:\n{stderr}")
     });
     Ended { status, stdout, stderr }
 }
 
 fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
-    let until = Instant::now() + deadline;
+    let since = Wait::begin();
     loop {
         if let Some(status) = child.try_wait().expect("the child can be waited for") {
             return Some(status);
         }
-        if Instant::now() >= until {
+        if since.counted() >= deadline {
             return None;
         }
         sleep(POLL);
@@ -323,12 +324,16 @@ fn wait(child: &mut Child, deadline: Duration) -> Option<ExitStatus> {
 /// Reads the start lines of `publics` public listeners and of the control one, in any order.
 /// `None` when the output ends, has another line, or time is up.
 fn read_start_lines(lines: &Receiver<String>, publics: usize) -> Option<(Vec<Endpoint>, Endpoint)> {
-    let until = Instant::now() + DEADLINE;
+    let since = Wait::begin();
     let mut public = Vec::new();
     let mut control = None;
     while public.len() < publics || control.is_none() {
-        let left = until.saturating_duration_since(Instant::now());
-        let line = lines.recv_timeout(left).ok()?;
+        let left = DEADLINE.checked_sub(since.counted())?;
+        let line = match lines.recv_timeout(left) {
+            Ok(line) => line,
+            Err(RecvTimeoutError::Timeout) => continue,
+            Err(RecvTimeoutError::Disconnected) => return None,
+        };
         let (addr, kind) = line.strip_prefix("listening on ")?.rsplit_once(" (")?;
         match kind {
             "public)" => public.push(Endpoint::parse(addr)?),
