@@ -19,8 +19,9 @@ use crate::util::answers::{
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
 use crate::util::package::read_text;
-use crate::util::patience::in_time;
-use std::thread::scope;
+use crate::util::patience::{Wait, in_time};
+use std::thread::{scope, sleep};
+use std::time::Duration;
 
 /// The requests to each site, each with the service's answer.
 const ASKED: [(&str, &str, &Outcome); 41] = [
@@ -73,8 +74,11 @@ const ASKED: [(&str, &str, &Outcome); 41] = [
 /// Sites that are asked at once.
 const AT_ONCE: usize = 32;
 
-/// The most times that a request is sent again.
-const AGAIN_MAX: usize = 3;
+/// Answers that a proxy gives where the service was too late for it, or for its check.
+const LATE: [u16; 3] = [502, 503, 504];
+/// For how long such a request is sent again: a proxy that took the service for dead checks it every few seconds.
+const AGAIN_MAX: Duration = Duration::from_secs(10);
+const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Texts that no log may have.
 const SECRETS: &[&str] = &["s3cret", "demo", "d%65mo", "5ec3e7", "aZ09", "A=b~c"];
@@ -151,10 +155,11 @@ fn ask_all(sites: &[Site], vote: &OneVote, expected: impl Fn(&str, &str, &'stati
                 }
                 response
             };
-            // On a busy machine the service may be too late for the proxy, which then gives the safe answer.
-            let (mut response, mut again) = (ask(), 0);
-            while again < AGAIN_MAX && [502, 504].contains(&response.status) {
-                (response, again) = (ask(), again + 1);
+            let since = Wait::begin();
+            let mut response = ask();
+            while LATE.contains(&response.status) && since.counted() < AGAIN_MAX {
+                sleep(AGAIN_PAUSE);
+                response = ask();
             }
             expect(&label, &response, answer, &next, method == "HEAD");
         }

@@ -71,7 +71,7 @@ fn the_probe_rings_for_what_plugins_pay_on() {
     let Some(front) = Front::start(Kind::Nginx, &[server.public()]) else { return };
     let Some(exporter) = Exporter::start(&front.certificate()) else { return };
     let (plain, tls) = (format!("http://{}", front.plain), format!("https://{}", front.tls));
-    assert!(exporter.succeeds(&plain) && exporter.succeeds(&tls), "a service that answers through its proxy");
+    wait_until("a service that answers through its proxy", || exporter.succeeds(&plain) && exporter.succeeds(&tls));
 
     server.control_client().cast(28, [192, 0, 2, 1]);
     assert!(!exporter.succeeds(&plain), "a vote that nobody cast");
