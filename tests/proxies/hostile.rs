@@ -10,8 +10,8 @@ mod haproxy;
 mod nginx;
 
 use crate::proxies::away::expect_away;
-use crate::proxies::expect;
 use crate::proxies::expected::Answer;
+use crate::proxies::{again_if_late, expect};
 use crate::util::answers::{
     CAN_VOTE, IN_COOLDOWN, INVALID_IP, INVALID_SERVER_ID, METHOD_NOT_ALLOWED, NOT_FOUND, OPTIONS, OneVote, Outcome,
     UNKNOWN_SERVER, UNKNOWN_TOKEN,
@@ -19,9 +19,8 @@ use crate::util::answers::{
 use crate::util::client::Client;
 use crate::util::endpoint::Endpoint;
 use crate::util::package::read_text;
-use crate::util::patience::{Wait, in_time};
-use std::thread::{scope, sleep};
-use std::time::Duration;
+use crate::util::patience::in_time;
+use std::thread::scope;
 
 /// The requests to each site, each with the service's answer.
 const ASKED: [(&str, &str, &Outcome); 41] = [
@@ -73,12 +72,6 @@ const ASKED: [(&str, &str, &Outcome); 41] = [
 
 /// Sites that are asked at once.
 const AT_ONCE: usize = 32;
-
-/// Answers that a proxy gives where the service was too late for it, or for its check.
-const LATE: [u16; 3] = [502, 503, 504];
-/// For how long such a request is sent again: a proxy that took the service for dead checks it every few seconds.
-const AGAIN_MAX: Duration = Duration::from_secs(10);
-const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Texts that no log may have.
 const SECRETS: &[&str] = &["s3cret", "demo", "d%65mo", "5ec3e7", "aZ09", "A=b~c"];
@@ -155,12 +148,7 @@ fn ask_all(sites: &[Site], vote: &OneVote, expected: impl Fn(&str, &str, &'stati
                 }
                 response
             };
-            let since = Wait::begin();
-            let mut response = ask();
-            while LATE.contains(&response.status) && since.counted() < AGAIN_MAX {
-                sleep(AGAIN_PAUSE);
-                response = ask();
-            }
+            let response = again_if_late(&mut ask);
             expect(&label, &response, answer, &next, method == "HEAD");
         }
     })
