@@ -146,3 +146,32 @@ impl DiskFile for File {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::DataDirectory;
+    use crate::store::disk::FileLook;
+    use std::fs::{File, create_dir};
+    use std::time::{Duration, UNIX_EPOCH};
+
+    #[test]
+    fn only_a_file_that_is_away_counts_as_removed() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let disk = DataDirectory::at(folder.path());
+        disk.remove("votes.redb").expect("it is away");
+        create_dir(folder.path().join("votes.redb")).expect("a directory can be made");
+        disk.remove("votes.redb").expect_err("a directory is no file that can be removed");
+    }
+
+    #[test]
+    fn the_look_of_a_file_has_the_nanosecond_of_its_last_write() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let disk = DataDirectory::at(folder.path());
+        let file = disk.open_or_make("votes.redb").expect("it is made");
+        file.set_len(3).expect("it has room");
+        let written_at = UNIX_EPOCH + Duration::new(2, 7);
+        let same = File::options().write(true).open(folder.path().join("votes.redb")).expect("it is there");
+        same.set_modified(written_at).expect("its time can be set");
+        assert!(matches!(file.look(), Ok(FileLook { bytes_len: 3, written_ns: 2_000_000_007 })));
+    }
+}

@@ -208,4 +208,15 @@ mod tests {
         assert_eq!(content(&file), expected);
         assert!(!view.is_unchanged().expect("it is looked at"));
     }
+
+    #[test]
+    fn a_sync_is_a_step_between_the_others() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let disk: Arc<dyn Disk> = DataDirectory::at(folder.path());
+        let view = PrivateView::of(disk.open_or_make("file").expect("it is made"), u64::MAX).expect("it is there");
+        view.write(0, b"row").expect("it is written");
+        view.sync_data().expect("it is noted");
+        view.set_len(2).expect("it is cut");
+        assert!(matches!(&view.take_steps()[..], [ViewStep::Write(0, _), ViewStep::Sync, ViewStep::SetLen(2)]));
+    }
 }

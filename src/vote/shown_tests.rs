@@ -1,6 +1,6 @@
-//! The edges of a standstill, to the microsecond. Random sequences hit none of them.
+//! The edges of a standstill, to the microsecond, which random sequences do not hit, and the distance of the lines.
 
-use super::{STANDSTILL_AFTER_US, Shown};
+use super::{ClockReading, STANDSTILL_AFTER_US, Shown, TimeLines};
 
 #[test]
 fn a_standstill_ends_when_the_line_has_caught_up() {
@@ -21,4 +21,12 @@ fn a_standstill_that_has_begun_may_last_as_much_longer_as_it_began_late() {
     assert_eq!(stands, Shown { offset_us: 0, still_us: max_us + STANDSTILL_AFTER_US });
     assert_eq!(stands.follow(0, 0, max_us), Some(stands));
     assert_eq!(stands.follow(-1, 0, max_us), None);
+}
+
+#[test]
+fn a_clock_that_goes_back_is_behind_the_certain_line() {
+    let mut lines = TimeLines::new(ClockReading { wall_us: 1_000_000_000, monotonic_us: 0 });
+    assert_eq!(lines.distance_us(), 0);
+    lines.read(ClockReading { wall_us: 901_000_000, monotonic_us: 1_000_000 });
+    assert_eq!(lines.distance_us(), -100_000_000);
 }
