@@ -212,10 +212,8 @@ impl Shape {
             Step::KeepKeys | Step::DropKeys => self.may_evict = false,
             Step::Forbid(_) => self.is_forbidden = true,
             Step::Permit => self.is_forbidden = false,
-            // The store's settings are gone with its process.
-            Step::RestartStore(_) => {
-                (self.refuses_writes, self.may_evict, self.is_forbidden) = (false, false, false);
-            }
+            // A start gives the store its user and its settings again: the user's rights are whole, the settings stay.
+            Step::RestartStore(_) => self.is_forbidden = false,
             _ => {}
         }
     }
@@ -397,4 +395,20 @@ fn what_needs_another_fault_before_it_is_drawn_as_well() {
         count(|step| matches!(step, Step::Strain(_))),
     ];
     assert!(counts.iter().all(|count| *count >= 40), "{counts:?}");
+}
+
+/// Regression: a schedule forgot at a restart of the store that the store refuses writes.
+#[test]
+fn no_write_of_a_schedule_meets_a_store_that_refuses_writes() {
+    for seed in 0..1_000 {
+        let mut refuses_writes = false;
+        for step in random(&mut Random::seeded(seed), 100).1 {
+            match step {
+                Step::RefuseWrites => refuses_writes = true,
+                Step::TakeWrites | Step::Settle => refuses_writes = false,
+                Step::Strain(Strain::Swapped | Strain::Renamed) => assert!(!refuses_writes, "seed {seed}"),
+                _ => {}
+            }
+        }
+    }
 }
