@@ -462,3 +462,17 @@ fn a_vote_that_has_ended_stays_so_where_the_certain_line_goes_back() {
     assert_eq!(bench.recorder.lines.certain(), UnixSeconds(START + 578), "the wall clock counts");
     assert!(bench.recorder.live().table.view().is_empty() && bench.rows().is_empty());
 }
+
+#[test]
+fn the_distance_of_the_clock_is_told_in_seconds() {
+    let readers = HandReaders::at(START);
+    let mut bench = at_work(&readers);
+    let apart_s = |bench: &Bench| bench.recorder.live().counters.clock_apart_s.get();
+    assert_eq!(apart_s(&bench), 0);
+    bench.set(2 * HOUR_MS);
+    bench.sweep();
+    assert_eq!(apart_s(&bench), 7_200);
+    bench.set(-2 * HOUR_MS);
+    bench.sweep();
+    assert_eq!(apart_s(&bench), 0);
+}

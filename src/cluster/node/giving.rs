@@ -243,4 +243,15 @@ mod tests {
         owed.set_aside(ServerId(1));
         assert_eq!((owed.is_empty(), owed.is_to_be_compared()), (true, false));
     }
+
+    #[test]
+    fn a_batch_that_was_refused_is_due_after_its_pause() {
+        let mut owed = Owed::default();
+        assert_eq!(owed.retry_at_ms(), None);
+        let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
+        owed.replace(vec![Said { server: ServerId(1), fact }], 0, 1);
+        owed.retry_at_ms = 250;
+        assert_eq!(owed.retry_at_ms(), Some(250));
+        assert!(!owed.is_due(249) && owed.is_due(250));
+    }
 }
