@@ -21,6 +21,7 @@ pub(crate) const SLOW_MAX: Duration = Duration::from_secs(300);
 /// A wake-up that is this late is a stall: a node may see it as a second for which it stood still.
 const STALL_MIN: Duration = Duration::from_millis(250);
 /// For how long a stall is the reason of what a node refuses.
+#[cfg(feature = "redis")]
 const STALL_FELT: Duration = Duration::from_secs(2);
 
 static LATE_NS: AtomicU64 = AtomicU64::new(0);
@@ -59,6 +60,7 @@ fn watched_since() -> Instant {
 }
 
 /// Whether the machine kept a thread waiting a moment ago for so long that a node refuses changes.
+#[cfg(feature = "redis")]
 pub(crate) fn has_stalled() -> bool {
     let since = watched_since();
     // The thread that measures wakes up after the same stall, perhaps later than this one.
