@@ -59,10 +59,10 @@ const LATE: [u16; 3] = [502, 503, 504];
 const AGAIN_MAX: Duration = Duration::from_secs(10);
 const AGAIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// The answer through a proxy. On a busy machine the service is too late now and then: the request is sent again.
-fn again_if_late(mut ask: impl FnMut() -> Response) -> Response {
+/// The answer through a proxy, at first `response`. On a busy machine the service is too late now and then: `ask` sends the
+/// request again.
+fn again_if_late(mut response: Response, mut ask: impl FnMut() -> Response) -> Response {
     let since = Wait::begin();
-    let mut response = ask();
     while LATE.contains(&response.status) && since.counted() < AGAIN_MAX {
         sleep(AGAIN_PAUSE);
         response = ask();

@@ -148,7 +148,7 @@ fn ask_all(sites: &[Site], vote: &OneVote, expected: impl Fn(&str, &str, &'stati
                 }
                 response
             };
-            let response = again_if_late(&mut ask);
+            let response = again_if_late(ask(), &mut ask);
             expect(&label, &response, answer, &next, method == "HEAD");
         }
     })

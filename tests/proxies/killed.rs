@@ -54,13 +54,10 @@ fn scene(addr: SocketAddr, mut server: Server, pause: Duration) -> usize {
     // Requests at the same time, so that the proxy has many connections to the service.
     clients.iter_mut().step_by(2).for_each(|client| ask(client, PATH));
     for client in clients.iter_mut().step_by(2) {
-        let mut first = Some(client.read_response(false));
-        let response = again_if_late(|| {
-            first.take().unwrap_or_else(|| {
-                *client = Client::connect(addr);
-                ask(client, PATH);
-                client.read_response(false)
-            })
+        let response = again_if_late(client.read_response(false), || {
+            *client = Client::connect(addr);
+            ask(client, PATH);
+            client.read_response(false)
         });
         assert_eq!(response.status, 200, "while the service runs");
     }

@@ -225,14 +225,15 @@ mod tests {
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
 
+    fn removal(server: u32) -> Said {
+        let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
+        Said { server: ServerId(server), fact }
+    }
+
     /// Regression: a removal of a server with a key of a strange type was set aside. Then the node read the whole state,
     /// owed the removal again, and so on without a pause, and took no votes.
     #[test]
     fn the_state_is_compared_again_once_the_store_has_taken_a_removal() {
-        let removal = |server| {
-            let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
-            Said { server: ServerId(server), fact }
-        };
         let mut owed = Owed::default();
         owed.replace(vec![removal(1), removal(2)], 0, 1);
         assert!(owed.set_aside(ServerId(1)) && !owed.set_aside(ServerId(1)));
@@ -248,8 +249,7 @@ mod tests {
     fn a_batch_that_was_refused_is_due_after_its_pause() {
         let mut owed = Owed::default();
         assert_eq!(owed.retry_at_ms(), None);
-        let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
-        owed.replace(vec![Said { server: ServerId(1), fact }], 0, 1);
+        owed.replace(vec![removal(1)], 0, 1);
         owed.retry_at_ms = 250;
         assert_eq!(owed.retry_at_ms(), Some(250));
         assert!(!owed.is_due(249) && owed.is_due(250));
