@@ -3,9 +3,9 @@
 
 use std::io::{Write, stderr};
 use std::process::ExitCode;
-use std::sync::mpsc::sync_channel;
-use std::thread::Builder;
-use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
 
 use vote_status::cli::{self, Exit};
 
@@ -22,20 +22,15 @@ fn main() -> ExitCode {
 
 /// How long a failed service waits for standard error to take its last words. If the reader has stopped reading, the
 /// service ends all the same, to be started anew.
-const TELL_TIMEOUT: Duration = Duration::from_secs(5);
+const TELL_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
+/// Writes the last words. The system says whether standard error takes them: a thread that writes with a time limit would
+/// lose them on a machine that stands still for that time.
 fn tell(line: &str) {
-    let (told, until_told) = sync_channel::<()>(0);
-    let words = line.to_owned();
-    let work = move || {
-        let _told = told;
+    let descriptor = stderr();
+    let mut asked = [PollFd::new(&descriptor, PollFlags::OUT)];
+    if retry_on_intr(|| poll(&mut asked, Some(&TELL_TIMEOUT))) != Ok(0) {
         // If standard error is closed, the status alone tells of the failure.
-        let _closed = writeln!(stderr(), "{words}");
-    };
-    match Builder::new().name("last-words".into()).spawn(work) {
-        Ok(_running) => drop(until_told.recv_timeout(TELL_TIMEOUT)),
-        Err(_no_thread) => {
-            let _closed = writeln!(stderr(), "{line}");
-        }
+        let _closed = writeln!(stderr(), "{line}");
     }
 }

@@ -4,6 +4,7 @@ use crate::util::answers::CAN_VOTE;
 use crate::util::client::{Client, get};
 use crate::util::control::Control;
 use crate::util::endpoint::Endpoint;
+use crate::util::needs::has;
 use crate::util::package::text;
 use crate::util::server::{Server, expect_refusal, run_to_end};
 use crate::util::{DEADLINE, wait_until};
@@ -103,6 +104,36 @@ fn a_full_pipe_for_standard_output_delays_nothing() {
         child.kill().and_then(|()| child.wait()).expect("it can be killed");
     }
     assert_eq!(ended.map(|status| status.code()), Some(Some(0)), "it ends by itself, in order");
+    drop(reader);
+}
+
+/// Regression: a thread wrote the last words, and five seconds later the service ended without them. A machine that stands
+/// still for that time lost them.
+#[test]
+fn last_words_come_from_a_machine_that_stands_still_before_it_writes_them() {
+    if !has(&["strace"]) {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let calls = folder.path().join("calls");
+    let strace = ["strace", "-f", "-e", "inject=write:delay_enter=6000000", "-o", text(&calls)];
+    let mut refused = Server::command();
+    refused.args(["serve", "--workers", "none"]);
+    expect_refusal(Server::under(&strace, refused), &["none", "--workers"]);
+}
+
+#[test]
+fn a_full_pipe_for_standard_error_lets_a_service_that_cannot_start_end() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    fill(&writer);
+    let mut refused = Server::command();
+    let mut child = refused.args(["serve", "--workers", "none"]).stderr(writer).spawn().expect("it can be run");
+    let mut status = None;
+    wait_until("it ends by itself", || {
+        status = child.try_wait().expect("it can be waited for");
+        status.is_some()
+    });
+    assert_eq!(status.expect("it has ended").code(), Some(2));
     drop(reader);
 }
 

@@ -384,7 +384,7 @@ fn read_lines<R: Read + Send + 'static>(
 ) -> JoinHandle<()> {
     let read = move || {
         let mut line = Vec::new();
-        while from.read_until(b'\n', &mut line).is_ok_and(|count| count > 0) {
+        while from.read_until(b'\n', &mut line).expect("output can be read") > 0 {
             lock(&into).extend_from_slice(&line);
             told(String::from_utf8_lossy(&line).trim_end().to_owned());
             line.clear();
