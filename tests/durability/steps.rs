@@ -114,6 +114,8 @@ fn a_clock_that_was_ahead_has_ended_nothing_and_one_that_is_accepted_revives_not
     let apart_s = server.metric("vote_status_clock_apart_seconds");
     assert!((7_199..=7_201).contains(&apart_s), "and said: {apart_s}");
     server.wait_for_lines("nobody knows which is right", 1);
+    // The note of the step is durable before this change. A kill before it would leave the note of before the step.
+    server.control_client().add_server(SERVER + 1, "other");
     drop(server);
     let server = scene.start(&[]);
     assert_eq!(live(&next_votes(&server, &pairs())), [false; 4], "after a kill");

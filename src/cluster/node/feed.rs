@@ -469,3 +469,7 @@ impl NodeMachine {
 fn strange() -> Unfit {
     Unfit::Refused("a strange reply".to_owned())
 }
+
+#[cfg(test)]
+#[path = "feed_tests.rs"]
+mod tests;

@@ -21,29 +21,29 @@ use crate::vote::settings::Settings;
 use crate::vote::table::{CooldownTable, Pair};
 use crate::vote::time::{Cooldown, UnixSeconds};
 
-const STORE_MS: u64 = 1_800_000_000_000;
-const SERVER: ServerId = ServerId(28);
-const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
+pub(super) const STORE_MS: u64 = 1_800_000_000_000;
+pub(super) const SERVER: ServerId = ServerId(28);
+pub(super) const VOTER: VoterAddress = VoterAddress::V4(Ipv4(7));
 
 /// A node, and the state that it shows.
-struct Played {
-    node: NodeMachine,
+pub(super) struct Played {
+    pub(super) node: NodeMachine,
     shown: FullState,
-    now_ms: u64,
-    asked: [Vec<StoreQuestion>; 2],
-    answers: Vec<(u64, ChangeOutcome)>,
+    pub(super) now_ms: u64,
+    pub(super) asked: [Vec<StoreQuestion>; 2],
+    pub(super) answers: Vec<(u64, ChangeOutcome)>,
 }
 
-fn entry(n: u64) -> Last {
+pub(super) fn entry(n: u64) -> Last {
     Last { n, id: EntryId { ms: STORE_MS + n, sequence: 0 }, bits: 1_000_000 + n.cast_signed() }
 }
 
-fn record() -> Record {
+pub(super) fn record() -> Record {
     let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
     Record { listing, stamp: 1_800_000_000_000_000, token: Token::new("demo").expect("a token") }
 }
 
-fn at() -> UnixSeconds {
+pub(super) fn at() -> UnixSeconds {
     UnixSeconds(1_799_999_990)
 }
 
@@ -57,7 +57,7 @@ impl Played {
         Self { node, shown, now_ms: 1_000, asked: [Vec::new(), Vec::new()], answers: Vec::new() }
     }
 
-    fn carry_out(&mut self) {
+    pub(super) fn carry_out(&mut self) {
         for output in self.node.outputs() {
             match output {
                 Output::Ask(line, question) => self.asked[line as usize].push(question),
@@ -73,29 +73,29 @@ impl Played {
         }
     }
 
-    fn tick(&mut self, after_ms: u64) {
+    pub(super) fn tick(&mut self, after_ms: u64) {
         self.now_ms += after_ms;
         self.node.tick(self.now_ms);
         self.carry_out();
     }
 
-    fn connect(&mut self, line: NodeLine) {
+    pub(super) fn connect(&mut self, line: NodeLine) {
         self.node.connected(line, "process", self.now_ms);
         self.carry_out();
     }
 
     /// The next question on a connection.
-    fn next(&mut self, line: NodeLine) -> StoreQuestion {
+    pub(super) fn next(&mut self, line: NodeLine) -> StoreQuestion {
         assert!(!self.asked[line as usize].is_empty(), "nothing is asked on {line:?}: {:?}", self.node.standing());
         self.asked[line as usize].remove(0)
     }
 
-    fn reply(&mut self, line: NodeLine, now_ms: Option<u64>, reply: StoreReply) {
+    pub(super) fn reply(&mut self, line: NodeLine, now_ms: Option<u64>, reply: StoreReply) {
         self.node.answered(line, StoreAnswer { now_ms, reply }, self.now_ms);
         self.carry_out();
     }
 
-    fn head(&mut self, line: NodeLine, is_held: bool) {
+    pub(super) fn head(&mut self, line: NodeLine, is_held: bool) {
         let question = self.next(line);
         assert!(matches!(question, StoreQuestion::Head(_)), "{question:?}");
         let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
@@ -103,7 +103,7 @@ impl Played {
     }
 
     /// Answers a whole reading: one server, these votes, and nothing taken away.
-    fn read(&mut self, votes: Vec<(VoterAddress, UnixSeconds)>) {
+    pub(super) fn read(&mut self, votes: Vec<(VoterAddress, UnixSeconds)>) {
         loop {
             let question = self.next(NodeLine::Feed);
             let reply = match &question {
@@ -130,7 +130,7 @@ impl Played {
     }
 
     /// Plays a store that has forgotten all votes, and all that came behind the listing: the node reads it whole.
-    fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.node.lost(NodeLine::Feed, self.now_ms);
         self.carry_out();
         self.asked[0].clear();
@@ -141,7 +141,7 @@ impl Played {
     }
 
     /// Answers the record of this node with these records of others.
-    fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
+    pub(super) fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
         loop {
             match self.next(NodeLine::Feed) {
                 StoreQuestion::Node(_, _, record) => {
@@ -163,7 +163,7 @@ impl Played {
     }
 
     /// A node that has read a store with these votes.
-    fn loaded(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
+    pub(super) fn loaded(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
         let mut played = Self::new();
         played.tick(0);
         played.connect(NodeLine::Feed);
@@ -173,7 +173,7 @@ impl Played {
     }
 
     /// The same, and it waits for no other node.
-    fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
+    pub(super) fn following(votes: Vec<(VoterAddress, UnixSeconds)>) -> Self {
         let mut played = Self::loaded(votes);
         for count in 1..9 {
             played.beat(&[(count, 0)]);
@@ -185,12 +185,12 @@ impl Played {
         played
     }
 
-    fn change(&mut self, caller: u64, change: WantedChange) {
+    pub(super) fn change(&mut self, caller: u64, change: WantedChange) {
         self.node.change(caller, change, self.now_ms);
         self.carry_out();
     }
 
-    fn voted_at(&self) -> Option<UnixSeconds> {
+    pub(super) fn voted_at(&self) -> Option<UnixSeconds> {
         let held = self.shown.table.expires_at(Pair { server: SERVER, address: VOTER });
         held.map(|expires_at| Cooldown::USUAL.voted_at(expires_at))
     }
