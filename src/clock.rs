@@ -196,7 +196,7 @@ mod tests {
     use std::fs::{read_to_string, write};
     use std::time::UNIX_EPOCH;
 
-    use super::{Clock, ClockReading, Readers, SystemReaders, system_wall_ms};
+    use super::{Clock, ClockReading, HandReaders, Readers, Shown, SystemReaders, UnixSeconds, system_wall_ms};
 
     /// How long each look at the monotonic clock takes, in microseconds.
     struct HeldUp {
@@ -234,6 +234,43 @@ mod tests {
         let uptime_s: f64 = uptime.split(' ').next().expect("a number").parse().expect("a number");
         let possible_us = before_us - COARSE_US..=SystemReaders.boot_us();
         assert!(possible_us.contains(&((uptime_s * 1e6) as i64)), "{uptime_s} {possible_us:?}");
+    }
+
+    #[test]
+    fn the_time_since_a_moment_is_that_of_the_monotonic_clock() {
+        let readers = HandReaders::at(1_795_000_000);
+        let clock = Clock::of(readers.clone());
+        readers.pass_ms(3);
+        let then = clock.now();
+        assert_eq!(clock.since_us(then), 0);
+        readers.pass_ms(7);
+        readers.step_ms(3_600_000);
+        assert_eq!((clock.since_us(then), clock.now().monotonic_us), (7_000, 10_000));
+        assert_eq!(clock.system_offset_us(), 1_795_003_600_000_000);
+    }
+
+    #[test]
+    fn the_certain_line_is_the_time_shown_until_it_is_told_and_never_later() {
+        let clock = Clock::of(HandReaders::at(1_795_000_000));
+        assert_eq!(clock.certain(), UnixSeconds(1_795_000_000));
+        clock.show_certain(UnixSeconds(1_794_999_000));
+        assert_eq!(clock.certain(), UnixSeconds(1_794_999_000));
+        clock.show_certain(UnixSeconds(1_795_000_001));
+        assert_eq!(clock.certain(), UnixSeconds(1_795_000_000));
+    }
+
+    #[test]
+    fn the_time_that_is_shown_stands_still_as_told() {
+        let readers = HandReaders::at(1_795_000_000);
+        let clock = Clock::of(readers.clone());
+        let still_us = 1_795_000_002_000_000;
+        clock.show(Shown { offset_us: 1_795_000_000_000_000, still_us });
+        assert_eq!(clock.now().wall, UnixSeconds(1_795_000_002));
+        readers.pass_ms(3_000);
+        assert_eq!(clock.now().wall, UnixSeconds(1_795_000_003));
+        let earlier = Shown { offset_us: 1_795_000_000_000_000, still_us: i64::MIN };
+        clock.show(earlier);
+        assert_eq!((clock.shown(), clock.now().wall), (earlier, UnixSeconds(1_795_000_003)));
     }
 
     #[test]

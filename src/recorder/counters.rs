@@ -99,3 +99,45 @@ impl RecorderCounters {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{EndedEarly, RecorderCounters, Reply, VoteOutcome};
+
+    /// The counts by outcome that are not 0.
+    fn counted(counters: &RecorderCounters) -> Vec<(&'static str, u64)> {
+        counters.votes().filter(|(_, count)| *count > 0).collect()
+    }
+
+    #[test]
+    fn what_the_store_has_not_kept_counts_as_unavailable() {
+        let votes = || Reply::Votes(vec![VoteOutcome::Expired, VoteOutcome::UnknownServer, VoteOutcome::Expired]);
+        let counters = RecorderCounters::default();
+        counters.count(&votes(), true);
+        assert_eq!(counted(&counters), [("expired", 2), ("unknown_server", 1)]);
+        counters.count(&votes(), false);
+        counters.count_unavailable(4);
+        assert_eq!(counted(&counters), [("expired", 2), ("unknown_server", 1), ("store_unavailable", 7)]);
+    }
+
+    #[test]
+    fn a_cancellation_counts_once_the_store_has_kept_it() {
+        let counters = RecorderCounters::default();
+        for is_kept in [false, true] {
+            counters.count(&Reply::Cancelled(Some(true)), is_kept);
+            counters.count(&Reply::Cancelled(Some(false)), is_kept);
+            counters.count(&Reply::Cancelled(None), is_kept);
+            counters.count(&Reply::CancelledAll(5), is_kept);
+            assert_eq!(counters.cancelled.get(), if is_kept { 6 } else { 0 });
+        }
+        assert_eq!(counted(&counters), []);
+    }
+
+    #[test]
+    fn cooldowns_that_end_early_add_up_by_cause() {
+        let counters = RecorderCounters::default();
+        counters.end(EndedEarly { cancelled: 1, replaced: 2, removed: 3, settings: 4 });
+        counters.end(EndedEarly { cancelled: 10, replaced: 20, removed: 30, settings: 40 });
+        assert_eq!(counters.ended(), EndedEarly { cancelled: 11, replaced: 22, removed: 33, settings: 44 });
+    }
+}

@@ -152,6 +152,10 @@ mod tests {
     use super::DataDirectory;
     use crate::store::disk::FileLook;
     use std::fs::{File, create_dir};
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread;
     use std::time::{Duration, UNIX_EPOCH};
 
     #[test]
@@ -173,5 +177,78 @@ mod tests {
         let same = File::options().write(true).open(folder.path().join("votes.redb")).expect("it is there");
         same.set_modified(written_at).expect("its time can be set");
         assert!(matches!(file.look(), Ok(FileLook { bytes_len: 3, written_ns: 2_000_000_007 })));
+    }
+
+    #[test]
+    fn a_name_is_taken_by_whatever_has_it() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let disk = DataDirectory::at(&folder.path().join("data"));
+        assert!(!disk.is_taken("").expect("it is not there yet"));
+        disk.make().expect("it can be made");
+        assert!(disk.is_taken("").expect("it is there"));
+        let file = disk.open_or_make("votes.redb").expect("it is made");
+        assert!(disk.is_taken("votes.redb").expect("it is there"));
+        assert!(!disk.is_taken("other").expect("nothing has the name"));
+        assert!(!disk.is_taken("votes.redb/other").expect("a file is no directory"));
+        disk.is_taken(&"x".repeat(300)).expect_err("no name is so long");
+
+        disk.rename("votes.redb", "other").expect("it can be renamed");
+        assert!(!disk.is_taken("votes.redb").expect("it has gone") && disk.is_taken("other").expect("it is there"));
+        assert_eq!(disk.identity("other").expect("it is there"), file.identity().expect("it is open"));
+        let new = disk.open_or_make("votes.redb").expect("it is made");
+        assert_ne!(new.identity().expect("it is open"), file.identity().expect("it is open"));
+        assert_ne!(disk.identity("votes.redb").expect("it is there"), disk.identity("other").expect("it is there"));
+    }
+
+    #[test]
+    fn the_target_of_a_link_has_a_directory_of_its_own() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let (disk, other) = (DataDirectory::at(folder.path()), folder.path().join("other"));
+        create_dir(&other).expect("a directory can be made");
+        File::create(other.join("elsewhere.redb")).expect("a file can be made");
+        symlink(other.join("elsewhere.redb"), folder.path().join("votes.redb")).expect("a link can be made");
+        let (there, name) = disk.target("votes.redb").expect("it is a link");
+        assert_eq!(name, "elsewhere.redb");
+        assert!(there.is_taken("elsewhere.redb").expect("it is there"));
+        assert!(there.target("elsewhere.redb").is_none(), "a file has no target");
+    }
+
+    #[test]
+    fn one_process_at_a_time_has_the_lock() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let disk = DataDirectory::at(folder.path());
+        let first = disk.open_or_make("votes.redb").expect("it is made");
+        assert!(first.try_lock().expect("it can be locked"));
+        let second = disk.open("votes.redb").expect("it is there");
+        assert!(!second.try_lock().expect("it tells"));
+        drop(first);
+        assert!(second.try_lock().expect("it can be locked"));
+    }
+
+    #[test]
+    fn a_file_that_is_written_to_is_changing() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let disk = DataDirectory::at(folder.path());
+        let file = disk.open_or_make("votes.redb").expect("it is made");
+        assert!(!file.is_changing().expect("it can be looked at"));
+        let (writer, is_done) = (disk.open("votes.redb").expect("it is there"), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                for length in (1..).take_while(|_| !is_done.load(Ordering::Relaxed)) {
+                    writer.set_len(length).expect("it has room");
+                }
+            });
+            // The other thread may begin late.
+            let is_changing = (0..1_000).any(|_| file.is_changing().expect("it can be looked at"));
+            is_done.store(true, Ordering::Relaxed);
+            assert!(is_changing);
+        });
+    }
+
+    #[test]
+    fn a_file_system_without_blocks_tells_of_no_room() {
+        assert!(DataDirectory::at(Path::new("/proc")).room().is_none());
+        let folder = tempfile::tempdir().expect("a directory");
+        assert!(DataDirectory::at(folder.path()).room().is_some_and(|room| room.free_bytes <= room.total_bytes));
     }
 }

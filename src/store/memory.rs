@@ -32,3 +32,27 @@ impl Store for MemoryStore {
         0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::MemoryStore;
+    use crate::store::{CommitNote, RoomLeft, Store};
+    use crate::vote::ipv6::Ipv6Prefix;
+    use crate::vote::lines::TimeNote;
+    use crate::vote::settings::Settings;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    #[test]
+    fn it_keeps_nothing_and_lacks_nothing() {
+        let mut store = MemoryStore;
+        let noted = CommitNote {
+            time: TimeNote { certain_ms: 1, wall_ms: 1, shown_ms: 1 },
+            spent_until: UnixSeconds(0),
+            settings: Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL },
+        };
+        assert!(!store.has_vote(UnixSeconds(0)).expect("it never fails"));
+        assert_eq!(store.drop_before(UnixSeconds(u32::MAX), 9, &noted).expect("it never fails"), 0);
+        assert_eq!((store.size_bytes(), store.commit_number(), store.is_void()), (0, 0, false));
+        assert!(matches!(store.room(), RoomLeft::More));
+    }
+}

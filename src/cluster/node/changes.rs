@@ -251,26 +251,5 @@ pub(super) const fn is_vote(change: &WantedChange) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::{NextStep, Pending, WantedChange, WantedServer};
-    use crate::cluster::wire::answer::{Done, StoreReply};
-    use crate::cluster::wire::question::StoreQuestion;
-    use crate::vote::address::VoterAddress;
-    use crate::vote::id::{ServerId, Token};
-    use crate::vote::ipv4::Ipv4;
-
-    #[test]
-    fn a_vote_by_the_token_of_no_server_is_of_none() {
-        let token = Token::new("demo").expect("a token");
-        let change = WantedChange::Cast(WantedServer::Token(token.clone()), None, vec![VoterAddress::V4(Ipv4(7))]);
-        let mut pending = Pending::new(change, 1, 3_000);
-        assert!(matches!(pending.begin(), NextStep::Ask(StoreQuestion::ServerOf(asked)) if asked == token));
-        let step = pending.answered(StoreReply::ServerOf(None), 0);
-        assert!(matches!(step, Some(NextStep::End(None, Done::Unlisted))), "{step:?}");
-        // Between two questions the token may go to another server.
-        let step = pending.answered(StoreReply::ServerOf(Some(ServerId(28))), 0);
-        assert!(matches!(step, Some(NextStep::Ask(StoreQuestion::RecordOf(ServerId(28))))), "{step:?}");
-        let step = pending.answered(StoreReply::RecordOf(None), 0);
-        assert!(matches!(step, Some(NextStep::End(None, Done::Unlisted))), "{step:?}");
-    }
-}
+#[path = "changes_tests.rs"]
+mod tests;

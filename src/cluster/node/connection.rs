@@ -135,3 +135,94 @@ impl<P> StoreConnection<P> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Asked, StoreConnection};
+    use crate::cluster::node::bounds::Bounds;
+
+    const BOUNDS: Bounds = Bounds::USUAL;
+
+    /// A connection that is open since the instant 1,000.
+    fn open(process: &str) -> StoreConnection<u8> {
+        let mut connection = StoreConnection::new(&BOUNDS);
+        assert!(connection.opens(1_000, 500) && connection.open(process));
+        connection
+    }
+
+    #[test]
+    fn a_connection_is_made_once_it_is_due_and_counts_once_it_is_open() {
+        let mut connection: StoreConnection<u8> = StoreConnection::new(&BOUNDS);
+        assert!(!connection.is_up() && !connection.is_opening() && !connection.is_late(u64::MAX));
+        assert!(!connection.open("early"), "nobody waits for it");
+        assert!(connection.opens(1_000, 500));
+        assert!(!connection.opens(1_001, 500), "it is being made");
+        assert!(connection.is_opening() && !connection.is_up());
+        assert_eq!(
+            (connection.due_ms(), connection.is_late(1_499), connection.is_late(1_500)),
+            (Some(1_500), false, true)
+        );
+        assert!(connection.open("process"));
+        assert!(connection.is_up() && !connection.is_opening() && !connection.is_late(u64::MAX));
+        assert_eq!(connection.due_ms(), None);
+        assert!(!connection.open("again"), "it is open");
+    }
+
+    #[test]
+    fn each_pause_is_twice_as_long_until_an_answer_comes() {
+        let mut connection = open("process");
+        let mut pauses = Vec::new();
+        for _ in 0..5 {
+            connection.drop(7_000, &BOUNDS);
+            let due_ms = connection.due_ms().expect("it is tried again");
+            pauses.push(due_ms - 7_000);
+            assert!(!connection.opens(due_ms - 1, 500) && connection.opens(due_ms, 500) && connection.open("process"));
+        }
+        assert_eq!(pauses, [100, 200, 400, 500, 500]);
+        connection.asked.push_back(Asked { purpose: 1, deadline_ms: 9_000 });
+        assert_eq!(connection.hear(None, 8_000, &BOUNDS), Some(1));
+        connection.drop(10_000, &BOUNDS);
+        assert_eq!(connection.due_ms(), Some(10_100));
+    }
+
+    #[test]
+    fn replies_are_late_by_the_deadline_of_the_first() {
+        let mut connection = open("process");
+        for (purpose, deadline_ms) in [(1, 3_000), (2, 2_000)] {
+            connection.asked.push_back(Asked { purpose, deadline_ms });
+        }
+        assert_eq!(
+            (connection.due_ms(), connection.is_late(2_999), connection.is_late(3_000)),
+            (Some(3_000), false, true)
+        );
+        connection.extend(2_500);
+        assert_eq!(connection.due_ms(), Some(3_000), "no deadline comes earlier");
+        connection.extend(3_500);
+        assert_eq!(connection.due_ms(), Some(3_500));
+        assert_eq!(connection.hear(None, 1_100, &BOUNDS), Some(1));
+        assert_eq!(connection.due_ms(), Some(2_000));
+        let dropped: Vec<u8> = connection.drop(1_200, &BOUNDS).into_iter().map(|asked| asked.purpose).collect();
+        assert_eq!((dropped, connection.hear(None, 1_300, &BOUNDS)), (vec![2], None));
+    }
+
+    #[test]
+    fn the_store_s_time_goes_on_from_the_last_answer_that_had_it() {
+        let mut connection = open("process");
+        assert_eq!((connection.heard_ms(), connection.store_ms(2_000)), (None, None));
+        for (store_ms, at_ms) in [(Some(50_000), 1_100), (None, 1_200)] {
+            connection.asked.push_back(Asked { purpose: 1, deadline_ms: 9_000 });
+            connection.hear(store_ms, at_ms, &BOUNDS);
+        }
+        assert_eq!((connection.heard_ms(), connection.store_ms(1_350)), (Some(1_100), Some(50_250)));
+        connection.drop(1_400, &BOUNDS);
+        assert_eq!((connection.heard_ms(), connection.store_ms(2_000)), (None, None));
+    }
+
+    #[test]
+    fn two_open_connections_may_lead_to_two_processes() {
+        let (one, mut other) = (open("one"), open("other"));
+        assert!(one.is_apart_from(&other) && !one.is_apart_from(&open("one")));
+        other.drop(2_000, &BOUNDS);
+        assert!(!one.is_apart_from(&other), "one of them is closed");
+    }
+}

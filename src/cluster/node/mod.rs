@@ -23,8 +23,11 @@ use crate::vote::table::CooldownView;
 use crate::vote::time::UnixSeconds;
 
 pub mod bounds;
+#[cfg(test)]
+mod caller_tests;
 pub mod changes;
 mod connection;
+mod draws;
 mod feed;
 mod giving;
 mod knowledge;
@@ -40,6 +43,7 @@ mod votes;
 use bounds::Bounds;
 use changes::{ChangeOutcome, Pending, WantedChange};
 use connection::StoreConnection;
+use draws::Draws;
 use giving::Owed;
 use knowledge::{Join, Knowledge, Overlay};
 use others::Others;
@@ -93,7 +97,7 @@ pub struct NodeMachine {
     name: String,
     store: Option<String>,
     version: String,
-    seed: [u64; 2],
+    draws: Draws,
     shown: CooldownView,
     known: Knowledge,
     /// The changes of the shown state by outputs that are not carried out yet.
@@ -164,7 +168,7 @@ impl NodeMachine {
             name,
             store,
             version,
-            seed,
+            draws: Draws::of(seed),
             shown,
             known,
             overlay,
@@ -286,7 +290,7 @@ impl NodeMachine {
         match self.refusal(changes::is_vote(&change), now_ms).filter(|_| !self.may_wait(now_ms)) {
             Some(why) => self.outputs.push(Output::Answer(caller, ChangeOutcome::Unavailable(why))),
             None => {
-                let bits = self.draw();
+                let bits = self.draws.next();
                 let deadline_ms = now_ms + self.bounds.patience_ms;
                 self.pending.insert(caller, Pending::new(change, bits, deadline_ms));
                 self.deadlines.insert((deadline_ms, caller));
@@ -357,6 +361,13 @@ impl NodeMachine {
     /// Why a vote or another change is refused now; `None` if it is made.
     #[must_use]
     pub fn refusal(&self, is_vote: bool, now_ms: u64) -> Option<String> {
+        let is_full = self.pending.len() >= self.bounds.changes_max;
+        let full = || is_full.then(|| "UNSETTLED store: too many changes wait for it".to_owned());
+        self.barred(is_vote, now_ms).or_else(full)
+    }
+
+    /// Why a change that waits may not be made now.
+    fn barred(&self, is_vote: bool, now_ms: u64) -> Option<String> {
         self.closed(now_ms).or_else(|| self.not_settled(is_vote))
     }
 
@@ -385,9 +396,6 @@ impl NodeMachine {
             NodeStanding::Waiting => "UNSETTLED store: other nodes may have something to give back".to_owned(),
             NodeStanding::Following if !self.votes.is_up() => {
                 "UNREACHABLE store: there is no connection for votes".to_owned()
-            }
-            NodeStanding::Following if self.pending.len() >= self.bounds.changes_max => {
-                "UNSETTLED store: too many changes wait for it".to_owned()
             }
             NodeStanding::Following => {
                 let owing = self.others.owing(self.bounds.silence_ms).next().filter(|_| !is_vote)?;
@@ -482,19 +490,5 @@ impl NodeMachine {
             self.outputs.push(Output::Show(events));
         }
         (taken, fresh)
-    }
-
-    /// The next of the random numbers.
-    fn draw(&mut self) -> i64 {
-        let mut mixed = 0;
-        for state in &mut self.seed {
-            *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let mut next = *state;
-            next = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            next = (next ^ (next >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            mixed ^= next ^ (next >> 31);
-            mixed = mixed.rotate_left(23);
-        }
-        mixed.cast_signed()
     }
 }

@@ -48,7 +48,7 @@ pub(super) fn at() -> UnixSeconds {
 }
 
 impl Played {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
         let shown = FullState { table: CooldownTable::default(), servers: Snapshot::default() };
         let (bounds, name, view) = (Bounds::USUAL, "me".to_owned(), shown.table.view());

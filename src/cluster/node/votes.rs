@@ -21,7 +21,7 @@ pub(super) enum VotesPurpose {
 
 impl NodeMachine {
     pub(super) fn terms(&mut self, until_ms: Option<u64>, last: Last) -> Terms {
-        Terms { store: self.store.clone().unwrap_or_default(), until_ms, last, bits: self.draw() }
+        Terms { store: self.store.clone().unwrap_or_default(), until_ms, last, bits: self.draws.next() }
     }
 
     fn ask_votes(&mut self, question: StoreQuestion, purpose: VotesPurpose, deadline_ms: u64) {
@@ -78,15 +78,19 @@ impl NodeMachine {
 
     /// Ends changes that are too late: nothing was asked for them yet, or the log does not bring them.
     fn end_late(&mut self, now_ms: u64) {
+        let before = self.pending.len();
         while let Some((_, caller)) = self.deadlines.first().copied().filter(|(deadline_ms, _)| now_ms >= *deadline_ms)
         {
             let (is_called, is_vote) =
                 self.pending.get(&caller).map_or((false, false), |late| (late.is_called(), late.is_vote()));
-            let why = || self.refusal(is_vote, now_ms).unwrap_or_else(|| NO_ANSWER.to_owned());
+            let why = || self.barred(is_vote, now_ms).unwrap_or_else(|| NO_ANSWER.to_owned());
             let outcome = if is_called { ChangeOutcome::Silent } else { ChangeOutcome::Unavailable(why()) };
             self.end(caller, outcome);
         }
-        self.queued.retain(|caller| self.pending.contains_key(caller));
+        // Thousands of changes may be queued, and each input comes here.
+        if self.pending.len() < before {
+            self.queued.retain(|caller| self.pending.contains_key(caller));
+        }
     }
 
     fn begin_changes(&mut self, now_ms: u64) {
@@ -108,7 +112,7 @@ impl NodeMachine {
             NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
             NextStep::Call(server, call) => {
                 // Later news may forbid the call.
-                let (why, until_ms) = (self.refusal(is_vote, now_ms), self.votes.store_ms(deadline_ms));
+                let (why, until_ms) = (self.barred(is_vote, now_ms), self.votes.store_ms(deadline_ms));
                 let Some(until_ms) = until_ms.filter(|_| why.is_none()) else {
                     return self.end(caller, ChangeOutcome::Unavailable(why.unwrap_or_default()));
                 };

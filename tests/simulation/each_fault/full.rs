@@ -157,3 +157,21 @@ fn a_file_that_was_cut_is_told_of_before_it_grows_again() {
         assert!(committed.is_err() && store.is_void(), "{count} batches behind {batches}: {committed:?}");
     }
 }
+
+/// A drop uses up the reserve, and the disk stays full: the store's own file gives what it has beyond the need of the next votes.
+#[test]
+fn on_a_full_disk_the_file_gives_spare_bytes_for_the_reserve() {
+    let batches = 32 * BATCHES;
+    let (disk, mut store, note) = holding(batches);
+    let whole = disk.locked().length_of(RESERVE);
+    disk.locked().faults.is_full = true;
+    let filled = fill(&mut store, batches, &note);
+    for seconds in 1..=batches + filled {
+        store.drop_before(UnixSeconds(super::AT + seconds), 8_192, &note).expect("it has room");
+    }
+    assert!(disk.locked().length_of(RESERVE) < whole, "the drop took nothing of {whole} bytes in reserve");
+    store.commit(&batch(5_000), &note).expect("it has room");
+    let before = disk.locked().length_of(STORE);
+    store.tend().expect("it is well");
+    assert_eq!(before - disk.locked().length_of(STORE), 64 << 10, "one piece of the reserve");
+}

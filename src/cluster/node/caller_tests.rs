@@ -1,0 +1,119 @@
+//! What a node tells its caller: when to come back, which changes wait, and why it makes none.
+
+use super::bounds::Bounds;
+use super::changes::{ChangeOutcome, WantedChange, WantedServer};
+use super::output::{NodeLine, NodeStanding};
+use super::tests::{Played, SERVER, STORE_MS, VOTER, at, entry, record};
+use crate::cluster::reason::RebuildCause;
+use crate::cluster::wire::answer::{Done, StoreReply};
+use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::StoreQuestion;
+
+fn cast() -> WantedChange {
+    WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER])
+}
+
+/// The answers of a node that has no reason to wait for.
+fn refused(played: &Played) -> Vec<String> {
+    let text = |outcome: &ChangeOutcome| match outcome {
+        ChangeOutcome::Unavailable(why) => why.clone(),
+        other => panic!("{other:?}"),
+    };
+    played.answers.iter().map(|(_, outcome)| text(outcome)).collect()
+}
+
+#[test]
+fn a_node_is_due_as_soon_as_one_of_its_instants_comes() {
+    let mut played = Played::new();
+    assert_eq!(played.node.due_ms(), 0, "a connection is to be made");
+    played.tick(0);
+    // The deadline of the connection lies further ahead than the sign that the process is not paused.
+    assert_eq!(played.node.due_ms(), played.now_ms + 500);
+
+    let mut played = Played::following(Vec::new());
+    // An answer of the log is due within the wait for an entry and the patience for a reply, and the heartbeat before.
+    let due_ms = played.node.due_ms();
+    assert!((played.now_ms..=played.now_ms + 500).contains(&due_ms), "{due_ms} at {}", played.now_ms);
+    played.tick(due_ms - played.now_ms);
+    assert!(played.node.due_ms() > due_ms, "it is due again at the same instant");
+}
+
+#[test]
+fn a_change_is_its_caller_s_until_it_has_an_outcome() {
+    let mut played = Played::following(Vec::new());
+    assert_eq!((played.node.changes_len(), played.node.caller(0)), (0, None));
+    played.change(7, cast());
+    played.change(9, WantedChange::Cancel(SERVER, VOTER));
+    let StoreQuestion::Change(_, _, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+    assert_eq!((played.node.changes_len(), played.node.caller(terms.bits)), (2, Some(7)));
+    assert_eq!(played.node.caller(terms.bits.wrapping_add(1)), None);
+    let made = Some(Last { bits: terms.bits, ..entry(2) });
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Recorded(at(), record()), made));
+    assert_eq!((played.node.changes_len(), played.node.caller(terms.bits)), (1, None));
+    // The store told of the entry: the log does not have to bring it first.
+    assert_eq!(played.node.shown_to(), Some(made.expect("it is made")));
+}
+
+#[test]
+fn a_barrier_stands_until_it_is_taken_away() {
+    let mut played = Played::following(Vec::new());
+    played.node.bar(Some("FULL disk".to_owned()));
+    played.change(1, cast());
+    assert_eq!(refused(&played), ["FULL disk"]);
+    played.node.bar(None);
+    assert_eq!(played.node.refusal(true, played.now_ms), None);
+}
+
+/// Regression: the last change within the bound was refused at its call, as were all whose call came behind a question.
+#[test]
+fn so_many_changes_wait_and_no_more() {
+    let mut played = Played::following(Vec::new());
+    let most = Bounds::USUAL.changes_max as u64;
+    (1..=most).for_each(|caller| played.change(caller, cast()));
+    assert_eq!((played.node.changes_len() as u64, refused(&played)), (most, vec![]));
+    played.change(most + 1, cast());
+    assert_eq!(refused(&played), ["UNSETTLED store: too many changes wait for it"]);
+    played.asked[NodeLine::Votes as usize].clear();
+
+    // The same while the node waits for others.
+    let mut played = Played::loaded(Vec::new());
+    (1..=most).for_each(|caller| played.change(caller, cast()));
+    assert_eq!((played.node.changes_len() as u64, refused(&played)), (most, vec![]));
+    played.change(most + 1, cast());
+    assert_eq!(refused(&played), ["UNSETTLED store: other nodes may have something to give back"]);
+}
+
+#[test]
+fn a_change_waits_for_the_opening_of_the_votes_connection_and_for_no_retry() {
+    let mut played = Played::following(Vec::new());
+    played.node.lost(NodeLine::Votes, played.now_ms);
+    played.carry_out();
+    played.change(1, cast());
+    assert_eq!(refused(&played), ["UNREACHABLE store: there is no connection for votes"]);
+    played.answers.clear();
+    played.tick(100);
+    played.change(2, cast());
+    assert_eq!((played.node.changes_len(), refused(&played).len()), (1, 0), "it is being made");
+}
+
+#[test]
+fn a_doubt_of_the_caller_is_a_whole_reading() {
+    for (cause, waits) in [(RebuildCause::History, true), (RebuildCause::Gap, false)] {
+        assert_eq!(cause.may_have_lost(), waits, "{cause:?}");
+        let mut played = Played::following(Vec::new());
+        played.node.doubt(cause, played.now_ms);
+        played.carry_out();
+        assert_eq!(played.node.standing(), NodeStanding::Judging);
+    }
+}
+
+#[test]
+fn a_process_that_stood_still_makes_no_change_until_it_has_read_what_came_meanwhile() {
+    let mut played = Played::following(Vec::new());
+    played.tick(Bounds::USUAL.pause_max_ms);
+    assert!(!played.node.refusal(true, played.now_ms).is_some_and(|why| why.starts_with("PAUSED")));
+    let mut played = Played::following(Vec::new());
+    played.tick(Bounds::USUAL.pause_max_ms + 1);
+    let paused = |at_ms| played.node.refusal(true, at_ms).is_some_and(|why| why.starts_with("PAUSED"));
+    assert_eq!((paused(played.now_ms + 249), paused(played.now_ms + 250)), (true, false));
+}
