@@ -115,6 +115,7 @@ fn what_became_of_a_change() {
     for (words, kind) in [
         (&["VSLOST", "why"][..], RefusalKind::Lost),
         (&["VSKEY", "why"], RefusalKind::Key),
+        (&["VSSTORE", "why"], RefusalKind::OtherStore),
         (&["VSHALF", "why"], RefusalKind::InDoubt),
         (&["VSFAILED", "why"], RefusalKind::Other),
         (&["what", ""], RefusalKind::InDoubt),
@@ -128,6 +129,100 @@ fn what_became_of_a_change() {
     let error = Value::Error("READONLY a replica".to_owned());
     let answer = StoreAnswer::read(&StoreQuestion::Meta, &error);
     assert!(matches!(answer.reply, StoreReply::Refused(refusal) if refusal.kind == RefusalKind::Elsewhere));
+}
+
+/// Each word of a function, and the calls that it has a meaning for.
+#[test]
+fn each_word_is_an_outcome_of_its_calls_alone() {
+    let list = |before| StoreCall::List { before, token: record().token, listing_bits: 1, stamp: 2 };
+    let calls = [
+        StoreCall::Cast(None, vec![VOTER]),
+        StoreCall::Record(AT, vec![VOTER]),
+        StoreCall::Cancel(VOTER, AT),
+        list(None),
+        list(Some(record())),
+        StoreCall::Remove(record().listing),
+    ];
+    let outcomes = |words: &[&str]| {
+        calls.clone().map(|call| match done(call, words) {
+            StoreReply::Done(done, None) => Some(done),
+            StoreReply::Refused(_) => None,
+            other => panic!("{other:?}"),
+        })
+    };
+    let recorded = || Some(Done::Recorded(AT, record()));
+    assert_eq!(outcomes(&["recorded", "", "1800000000", RECORD]), [recorded(), recorded(), None, None, None, None]);
+    let unchanged = Some(Done::Unchanged(AT));
+    assert_eq!(outcomes(&["unchanged", "", "1800000000"]), [None, unchanged, None, None, None, None]);
+    let cooling = Some(Done::InCooldown(VOTER, AT));
+    assert_eq!(outcomes(&["cooldown", "", "1800000000", "7"]), [cooling, None, None, None, None, None]);
+    let (was, is) = (Some(Done::WasCancelled), Some(Done::Cancelled(AT)));
+    assert_eq!(outcomes(&["cancelled", ""]), [None, was, is, None, None, None]);
+    let over = || Some(Done::Over);
+    assert_eq!(outcomes(&["over", ""]), [over(), over(), None, None, None, None]);
+    let future = || Some(Done::InFuture);
+    assert_eq!(outcomes(&["future", ""]), [future(), future(), None, None, None, None]);
+    assert_eq!(outcomes(&["unlisted", ""]), [(); 6].map(|()| Some(Done::Unlisted)));
+    assert_eq!(outcomes(&["many", ""]), [Some(Done::TooMany), None, None, None, None, None]);
+    let (listed, changed) = (Some(Done::Listed(record())), Some(Done::TokenChanged(record())));
+    assert_eq!(outcomes(&["listed", "", RECORD]), [None, None, None, listed, changed, None]);
+    let same = || Some(Done::SameToken(record()));
+    assert_eq!(outcomes(&["unchanged", "", RECORD]), [None, None, None, same(), same(), None]);
+    let in_use = || Some(Done::TokenInUse);
+    assert_eq!(outcomes(&["in_use", ""]), [None, None, None, in_use(), in_use(), None]);
+    let removed = Some(Done::Removed(record().listing));
+    assert_eq!(outcomes(&["removed", ""]), [None, None, None, None, None, removed]);
+    let other = || Some(Done::OtherRecord(None));
+    assert_eq!(outcomes(&["other", "", ""]), [None, None, Some(Done::OtherVote(None)), other(), other(), other()]);
+    assert_eq!(outcomes(&["nonsense", "", "", ""]), [const { None }; 6]);
+}
+
+/// A listing that was given back is outweighed by a later one that stands, and else by its own end.
+#[test]
+fn what_became_of_facts_that_were_given_back() {
+    let later = "v2;1900000000000000-00000000000000cd;1900000000000000;other";
+    let earlier = "v2;1700000000000000-00000000000000cd;1700000000000000;other";
+    let given = |fact, word: &str, now: &str| {
+        let mut words = vec!["given", ""];
+        if matches!(fact, Fact::Vote(..)) {
+            words.extend(["ok", ""]);
+        }
+        words.extend([word, now]);
+        match done(StoreCall::Give(vec![fact]), &words) {
+            StoreReply::Done(Done::Given(mut given), None) => given.remove(0),
+            other => panic!("{other:?}"),
+        }
+    };
+    let listed = || Fact::Listed(record());
+    let stands = Fact::Listed(Record::read(later).expect("a record"));
+    assert_eq!(given(listed(), "ended", later), Given::Outweighed(stands));
+    for now in [earlier, RECORD, ""] {
+        assert_eq!(given(listed(), "ended", now), Given::Outweighed(Fact::ListingGone(record().listing)), "{now}");
+    }
+    let vote = || Fact::Vote(record().listing, AT, VOTER);
+    assert_eq!(given(vote(), "unlisted", ""), Given::Unlisted);
+    assert_eq!(given(vote(), "ended", ""), Given::Outweighed(Fact::ListingGone(record().listing)));
+    assert_eq!(given(vote(), "has", ""), Given::Stands);
+}
+
+#[test]
+fn of_two_records_with_one_token_the_later_keeps_it() {
+    let record = |stamp, listing: &str| Record {
+        listing: Listing::read(listing).expect("a listing"),
+        stamp,
+        token: Token::new("demo").expect("a token"),
+    };
+    let (low, high) = ("1800000000000000-00000000000000ab", "1800000000000000-00000000000000ac");
+    let (one, other) = (record(2, low), record(1, high));
+    assert!(one.keeps_its_token(&other) && !other.keeps_its_token(&one));
+    let other = record(2, high);
+    assert!(!one.keeps_its_token(&other) && other.keeps_its_token(&one), "of one stamp, the greater listing");
+    assert!(!one.keeps_its_token(&one.clone()));
+    for bad in
+        ["180000000000000-00000000000000ab", "1800000000000000-0000000000000ab", "18000000000000x0-00000000000000ab"]
+    {
+        assert_eq!(Listing::read(bad), None, "{bad}");
+    }
 }
 
 #[test]
@@ -159,6 +254,15 @@ fn what_a_store_and_its_nodes_say_of_themselves() {
 }
 
 #[test]
+fn a_token_is_of_a_server_or_of_none() {
+    let read =
+        |value: Value| StoreAnswer::read(&StoreQuestion::ServerOf(Token::new("demo").expect("a token")), &value).reply;
+    assert_eq!(read(bulk("28")), StoreReply::ServerOf(Some(ServerId(28))));
+    assert_eq!(read(Value::Nil), StoreReply::ServerOf(None));
+    assert!(matches!(read(bulk("4294967296")), StoreReply::Refused(_)));
+}
+
+#[test]
 fn entries_and_what_was_taken_away() {
     let entry = |fields: &[&str]| Value::Array(vec![bulk("5-0"), texts(fields)]);
     let log = |fields: &[&str]| Value::Array(vec![Value::Array(vec![bulk("log"), Value::Array(vec![entry(fields)])])]);
@@ -176,6 +280,12 @@ fn entries_and_what_was_taken_away() {
         line(&["n", "3", "b", "-7", "p", "12", "s", "28", "c", "7:4", "v", "7:1800000000"]),
         LogItem::Entry(expected)
     );
+    let LogItem::Entry(listed) =
+        line(&["n", "3", "b", "-7", "p", "12", "s", "28", "x", "1800000000000000-00000000000000ab", "r", RECORD])
+    else {
+        panic!("no entry")
+    };
+    assert_eq!(listed.facts, [said(Fact::ListingGone(record().listing)), said(Fact::Listed(record()))]);
     assert_eq!(line(&["n", "3", "b", "-7", "s", "28", "c", "7:4"]), LogItem::Strange(id));
     assert_eq!(line(&["message", "hello"]), LogItem::Strange(id));
     assert_eq!(line(&["n", "3", "b", "-7", "p", "12", "s", "28", "z", "7:4"]), LogItem::Unreadable(id));
