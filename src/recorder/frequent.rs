@@ -96,4 +96,15 @@ mod tests {
         let most = (0..10_000).map(|number| voters.count(&vote(number / 4), NOW, cooldown)).max();
         assert_eq!(most, Some(4));
     }
+
+    #[test]
+    fn an_address_that_comes_late_is_found_as_well() {
+        let mut voters = FrequentVoters::default();
+        for number in 0..8 {
+            voters.count(&vote(number), NOW, Cooldown::USUAL);
+        }
+        // The first vote of a ninth address takes one from each of the eight.
+        let counts = (0..3).map(|_| voters.count(&vote(1_000), NOW, Cooldown::USUAL));
+        assert_eq!(counts.collect::<Vec<_>>(), [0, 1, 2]);
+    }
 }

@@ -189,7 +189,7 @@ impl Recorder {
 mod tests {
     use super::Retry;
     use crate::clock::Now;
-    use crate::store::StoreError;
+    use crate::store::{RoomLeft, StoreError};
     use crate::vote::time::UnixSeconds;
 
     fn at(monotonic_us: u64) -> Now {
@@ -216,5 +216,49 @@ mod tests {
         assert_eq!(pauses(&full, 0), doubled(1_000_000));
         assert_eq!(pauses(&full, 100_000)[..4], [5_000_000, 5_000_000, 5_000_000, 8_000_000]);
         assert_eq!(pauses(&full, 40_000_000), [30_000_000; 12]);
+    }
+
+    /// On a full disk the first pause is one second, and the disk is asked for room every 100 ms.
+    #[test]
+    fn on_a_full_disk_votes_are_tried_after_a_pause_and_the_rest_once_there_is_room() {
+        let full = StoreError::Full("no room".into());
+        let (failed_at, pause_us, ask_us) = (5_000_000, 1_000_000, 100_000);
+        let failed = || Retry::default().after(&full, at(failed_at), at(failed_at));
+        // Asks at an instant after the failure, with votes or without, where the disk says this.
+        let asked = |retry: &mut Retry, after_us, has_votes, said: RoomLeft| {
+            let mut is_asked = false;
+            let is_due = retry.is_due(at(failed_at + after_us), has_votes, || {
+                is_asked = true;
+                said
+            });
+            (is_due, is_asked)
+        };
+        let mut retry = failed();
+        assert!(retry.is_full());
+        assert_eq!(asked(&mut retry, ask_us - 1, true, RoomLeft::More), (false, false));
+        assert_eq!(asked(&mut retry, ask_us, true, RoomLeft::Little), (false, true));
+        assert_eq!(asked(&mut retry, 2 * ask_us - 1, true, RoomLeft::More), (false, false));
+        assert_eq!(asked(&mut retry, 2 * ask_us, true, RoomLeft::More), (true, true));
+        assert!(!retry.is_full());
+
+        let mut retry = failed();
+        assert_eq!(asked(&mut retry, pause_us - 1, true, RoomLeft::Little), (false, true));
+        assert_eq!(asked(&mut retry, pause_us, false, RoomLeft::Little), (false, false), "nothing but votes is tried");
+        assert_eq!(asked(&mut retry, pause_us, true, RoomLeft::Little), (true, false));
+        assert_eq!(asked(&mut retry, pause_us + ask_us - 2, false, RoomLeft::Little), (false, false));
+        assert_eq!(asked(&mut retry, pause_us + ask_us - 1, false, RoomLeft::Unchanged), (true, true));
+        assert!(!retry.is_full(), "the pause is over, and no other writer has taken room");
+
+        let mut retry = failed();
+        assert_eq!(asked(&mut retry, pause_us - 1, false, RoomLeft::Unchanged), (false, true));
+        assert!(retry.is_full(), "the pause is not over");
+        retry.has_room();
+        assert_eq!(asked(&mut retry, 0, false, RoomLeft::Little), (true, false));
+        // A store that failed otherwise is tried after its pause, and nothing is asked.
+        let mut retry =
+            Retry::default().after(&StoreError::Unavailable("no sync".into()), at(failed_at), at(failed_at));
+        retry.has_room();
+        assert_eq!(asked(&mut retry, 100_000 - 1, false, RoomLeft::More), (false, false));
+        assert_eq!(asked(&mut retry, 100_000, false, RoomLeft::More), (true, false));
     }
 }

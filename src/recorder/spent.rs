@@ -94,6 +94,12 @@ mod tests {
         assert!(spent.may_be_spent(NOW.plus(3), NOW.plus(3)));
         spent.prune(NOW.plus(4));
         assert_eq!(spent.until(), UnixSeconds(0));
+        // A vote may lie five seconds ahead.
+        for (ahead_s, is_kept) in [(0, false), (1, true), (6, true), (7, false)] {
+            let mut spent = SpentInstants::before_start(NOW.plus(ahead_s));
+            spent.prune(NOW);
+            assert_eq!(spent.until() == NOW.plus(ahead_s), is_kept, "{ahead_s}");
+        }
         // The time went back since.
         let mut spent = SpentInstants::before_start(NOW.plus(3_600));
         spent.prune(NOW);

@@ -176,3 +176,18 @@ pub fn is_full(error: &io::Error) -> bool {
 pub(super) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{is_disk_full, is_full};
+    use std::io::{Error, ErrorKind};
+
+    #[test]
+    fn a_full_disk_is_told_from_a_file_at_its_bound() {
+        let told = |kind: ErrorKind| (is_full(&Error::from(kind)), is_disk_full(&Error::from(kind)));
+        assert_eq!(told(ErrorKind::StorageFull), (true, true));
+        assert_eq!(told(ErrorKind::QuotaExceeded), (true, true));
+        assert_eq!(told(ErrorKind::FileTooLarge), (true, false));
+        assert_eq!(told(ErrorKind::PermissionDenied), (false, false));
+    }
+}

@@ -136,6 +136,7 @@ impl Reserve {
 mod tests {
     use super::{BLOCK_BYTES, RESERVE_FILE, Room};
     use crate::store::directory::DataDirectory;
+    use std::collections::HashSet;
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
 
@@ -149,6 +150,9 @@ mod tests {
         let kept = || fs::metadata(&path).expect("it is there").len();
         let whole = kept();
         assert!(whole > 0 && whole.is_multiple_of(BLOCK_BYTES), "{whole}");
+        let bytes = fs::read(&path).expect("it can be read");
+        let words: HashSet<&[u8]> = bytes.chunks_exact(8).collect();
+        assert_eq!(words.len(), bytes.len() / 8, "a file system may keep no room for bytes that repeat");
         assert!(room.give(1) && room.give(BLOCK_BYTES + 1));
         assert_eq!(kept(), whole - 3 * BLOCK_BYTES);
         File::options().write(true).open(&path).and_then(|file| file.set_len(BLOCK_BYTES)).expect("it is cut");
