@@ -71,3 +71,31 @@ impl LiveState {
         self.waiting.tell_where(|Pair { server, .. }| before.token(server) != now.token(server));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::LiveState;
+    use crate::recorder::command::{Recorded, Reply, VoteOutcome};
+    use crate::vote::address::VoterAddress;
+    use crate::vote::id::ServerId;
+    use crate::vote::ipv4::Ipv4;
+    use crate::vote::table::CooldownTable;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+
+    #[test]
+    fn votes_count_by_outcome_and_kept_ones_by_address() {
+        let (now, cooldown) = (UnixSeconds(1_795_178_096), Cooldown::USUAL);
+        let voter = VoterAddress::V4(Ipv4(7)).into();
+        let recorded = Recorded { server: ServerId(1), voter, voted_at: now, expires_at: now, is_confirmed: true };
+        let reply = Reply::Votes(vec![VoteOutcome::Recorded(recorded)]);
+        let mut live = LiveState::new(CooldownTable::default());
+        let counted = |live: &LiveState| {
+            let votes: Vec<_> = live.counters.votes().filter(|(_, count)| *count > 0).collect();
+            (votes, live.counters.one_address_votes.get())
+        };
+        live.count(&reply, false, now, cooldown);
+        assert_eq!(counted(&live), (vec![("store_unavailable", 1)], 0));
+        live.count(&reply, true, now, cooldown);
+        assert_eq!(counted(&live), (vec![("recorded", 1), ("store_unavailable", 1)], 1));
+    }
+}
