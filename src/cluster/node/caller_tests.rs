@@ -117,3 +117,30 @@ fn a_process_that_stood_still_makes_no_change_until_it_has_read_what_came_meanwh
     let paused = |at_ms| played.node.refusal(true, at_ms).is_some_and(|why| why.starts_with("PAUSED"));
     assert_eq!((paused(played.now_ms + 249), paused(played.now_ms + 250)), (true, false));
 }
+
+/// A long reading has a least rate in place of a deadline: each part that comes gives it as long as a reply.
+#[test]
+fn a_reading_goes_on_for_as_long_as_parts_of_it_come() {
+    let reads = |line: Option<NodeLine>| {
+        let mut played = Played::new();
+        played.tick(0);
+        played.connect(NodeLine::Feed);
+        played.head(NodeLine::Feed, false);
+        for _ in 0..3 {
+            played.tick(900);
+        }
+        if let Some(line) = line {
+            played.node.progressed(line, played.now_ms);
+        }
+        played.tick(300);
+        assert_eq!(played.now_ms, 1_000 + Bounds::USUAL.patience_ms);
+        let is_reading = played.node.is_reading();
+        for _ in 0..3 {
+            played.tick(900);
+        }
+        (is_reading, played.node.is_reading())
+    };
+    assert_eq!(reads(None), (false, false));
+    assert_eq!(reads(Some(NodeLine::Votes)), (false, false));
+    assert_eq!(reads(Some(NodeLine::Feed)), (true, false), "it ends 3 s behind the part");
+}
