@@ -1,11 +1,11 @@
-//! A node that reads the log: how many entries it asks for.
+//! A node's feed: which store it follows, how it reads the log, and what the records of other nodes tell it.
 
 use crate::cluster::entry::EntryId;
 use crate::cluster::node::bounds::Bounds;
-use crate::cluster::node::output::NodeLine;
-use crate::cluster::node::tests::{Played, STORE_MS};
-use crate::cluster::wire::answer::{LogItem, StoreReply};
-use crate::cluster::wire::question::StoreQuestion;
+use crate::cluster::node::output::{NodeLine, NodeStanding, Note, Unfit};
+use crate::cluster::node::tests::{Played, STORE_MS, VOTER, at, entry};
+use crate::cluster::wire::answer::{LogItem, NodeRecord, RefusalKind, StoreRefusal, StoreReply};
+use crate::cluster::wire::question::{OwnRecord, StoreQuestion};
 
 /// A node that lost its connection so often, and follows the log again.
 fn that_lost_its_connection(times: usize) -> Played {
@@ -55,4 +55,158 @@ fn as_many_entries_as_asked_for_are_not_the_end_of_the_log() {
         played.reply(NodeLine::Feed, None, StoreReply::Log(lines));
         assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Log(cursor, then, Some(Bounds::USUAL.block_ms)));
     }
+}
+
+/// Regression: a node whose last entries were cut off the log showed a removed server until the next change.
+#[test]
+fn a_log_that_ends_before_the_last_entry_was_cut() {
+    let mut played = Played::following(Vec::new());
+    while !matches!(played.next(NodeLine::Feed), StoreQuestion::Node(..)) {
+        played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
+    }
+    let (version, records) = ("version".to_owned(), Vec::new());
+    let record = StoreReply::Nodes { is_held: true, last: entry(2), version, records };
+    played.reply(NodeLine::Feed, Some(STORE_MS), record);
+    assert_eq!(played.node.standing(), NodeStanding::Following);
+    assert!(matches!(played.next(NodeLine::Feed), StoreQuestion::Log(..)));
+    played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
+}
+
+/// A report of the store's: its id, its schema, and the version of its functions.
+fn report(is_held: bool, names: [&str; 3]) -> StoreReply {
+    let [store, schema, version] = names.map(str::to_owned);
+    StoreReply::Head { is_held, last: entry(1), store, schema, version }
+}
+
+fn refused(kind: RefusalKind) -> StoreReply {
+    StoreReply::Refused(StoreRefusal { kind, text: "WHY not".to_owned() })
+}
+
+/// The records of the nodes: another one, which owes nothing.
+fn nodes(is_held: bool, version: &str) -> StoreReply {
+    let records = vec![NodeRecord { name: "other".to_owned(), count: 40, owed: 0 }];
+    StoreReply::Nodes { is_held, last: entry(1), version: version.to_owned(), records }
+}
+
+#[test]
+fn a_node_follows_its_own_store_alone() {
+    let judged = |names: [&str; 3]| {
+        let mut played = Played::following(Vec::new());
+        played.node.lost(NodeLine::Feed, played.now_ms);
+        played.carry_out();
+        played.asked[NodeLine::Feed as usize].clear();
+        played.notes.clear();
+        // An unfit store is tried again.
+        for _ in 0..2 {
+            if played.node.is_following() {
+                break;
+            }
+            played.tick(500);
+            played.connect(NodeLine::Feed);
+            let question = played.next(NodeLine::Feed);
+            assert!(matches!(question, StoreQuestion::Head(_)), "{question:?}");
+            played.reply(NodeLine::Feed, Some(STORE_MS), report(true, names));
+        }
+        (played.node.standing(), played.notes)
+    };
+    for (names, why) in [
+        (["", "3", "version"], Unfit::Empty),
+        (["reseed-1", "3", "version"], Unfit::Filling),
+        (["another", "3", "version"], Unfit::Other("another".to_owned())),
+        (["store", "9", "version"], Unfit::Schema("9".to_owned())),
+    ] {
+        let (standing, notes) = judged(names);
+        assert_eq!(standing, NodeStanding::Away(Some(why.clone())));
+        assert_eq!(notes, [Note::Unfit(why)], "an operator is told once");
+    }
+    let (standing, notes) = judged(["store", "3", "version"]);
+    assert_eq!((standing, notes), (NodeStanding::Following, Vec::new()));
+}
+
+#[test]
+fn a_store_that_was_another_one_meanwhile_is_read_whole() {
+    let mut played = Played::following(Vec::new());
+    played.node.lost(NodeLine::Feed, played.now_ms);
+    played.carry_out();
+    played.asked[NodeLine::Feed as usize].clear();
+    for (store, expected) in
+        [("another", NodeStanding::Away(Some(Unfit::Other("another".to_owned())))), ("store", NodeStanding::Loading)]
+    {
+        played.tick(500);
+        played.connect(NodeLine::Feed);
+        played.next(NodeLine::Feed);
+        played.reply(NodeLine::Feed, Some(STORE_MS), report(true, [store, "3", "version"]));
+        assert_eq!(played.node.standing(), expected);
+    }
+}
+
+#[test]
+fn what_the_store_says_instead_of_the_records_is_no_record() {
+    // A node that has just renewed its record, and the store's answer.
+    let told = |reply: StoreReply| {
+        let mut played = Played::following(vec![(VOTER, at())]);
+        played.asked[NodeLine::Votes as usize].clear();
+        while !matches!(played.next(NodeLine::Feed), StoreQuestion::Node(..)) {
+            played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
+        }
+        played.reply(NodeLine::Feed, Some(STORE_MS), reply);
+        played
+    };
+    let foreign = |played: &Played| played.node.refusal(true, played.now_ms);
+
+    let played = told(nodes(true, "version"));
+    assert_eq!((played.node.standing(), foreign(&played)), (NodeStanding::Following, None));
+    let played = told(nodes(true, "newer"));
+    assert_eq!(foreign(&played).as_deref(), Some("FUNCTIONS of another version are in the store"));
+    let played = told(nodes(false, "version"));
+    assert_eq!(played.node.standing(), NodeStanding::Judging, "the store has lost the last entry");
+
+    let played = told(refused(RefusalKind::OtherStore));
+    assert_eq!(played.node.standing(), NodeStanding::Judging, "it asks which store this is");
+    let played = told(refused(RefusalKind::Elsewhere));
+    assert_eq!(played.node.standing(), NodeStanding::Away(Some(Unfit::Refused("WHY not".to_owned()))));
+
+    // A store that takes no writes can still tell whether it has lost something.
+    for is_held in [true, false] {
+        let mut played = told(refused(RefusalKind::Other));
+        assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Head(entry(1)));
+        played.reply(NodeLine::Feed, Some(STORE_MS), report(is_held, ["store", "3", "version"]));
+        let expected = if is_held { NodeStanding::Following } else { NodeStanding::Judging };
+        assert_eq!(played.node.standing(), expected);
+    }
+}
+
+#[test]
+fn a_node_that_owes_nothing_takes_its_record_away_as_it_leaves() {
+    let mut played = Played::following(Vec::new());
+    assert!(!played.node.has_left());
+    played.node.leave(played.now_ms);
+    played.carry_out();
+    let record = loop {
+        match played.next(NodeLine::Feed) {
+            StoreQuestion::Node(store, _, record) if !record.forgotten.is_empty() => {
+                assert_eq!(store, "store");
+                break record;
+            }
+            StoreQuestion::Node(..) => played.reply(NodeLine::Feed, Some(STORE_MS), nodes(true, "version")),
+            _ => played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),
+        }
+    };
+    let OwnRecord { name, count, owed, forgotten } = record;
+    assert_eq!((name.as_str(), count, owed, forgotten), ("me", 10, 0, vec!["me".to_owned()]));
+    assert!(!played.node.has_left(), "the store has not answered yet");
+    played.reply(NodeLine::Feed, None, refused(RefusalKind::Other));
+    assert!(played.node.has_left());
+
+    // A lost connection ends the wait, and a node that owes facts does not say otherwise.
+    let mut played = Played::following(Vec::new());
+    played.node.leave(played.now_ms);
+    played.node.lost(NodeLine::Feed, played.now_ms);
+    assert!(played.node.has_left());
+    let mut played = Played::loaded(Vec::new());
+    played.asked[NodeLine::Feed as usize].clear();
+    played.node.leave(played.now_ms);
+    played.carry_out();
+    assert!(played.node.has_left() && played.asked[NodeLine::Feed as usize].is_empty(), "it waits for others");
 }
