@@ -434,4 +434,6 @@ mod relisting_tests;
 #[cfg(test)]
 mod tests;
 #[cfg(test)]
+mod thread_tests;
+#[cfg(test)]
 mod time_tests;

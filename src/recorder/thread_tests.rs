@@ -1,0 +1,106 @@
+//! The recorder's thread: how it starts, waits and ends, and what it does in each tick.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::Duration;
+
+use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
+use super::queue::RecorderHandle;
+use super::tests::{Bench, Disk, SERVER, START, voter};
+use crate::clock::HandReaders;
+use crate::vote::id::Token;
+
+/// The longest wait for an answer of another thread.
+const DEADLINE: Duration = Duration::from_secs(60);
+
+fn listing() -> Command {
+    Command::Servers(vec![NewServer { server: SERVER, token: Token::new("demo") }], Tokens::Keep)
+}
+
+fn votes(addresses: std::ops::Range<u32>) -> Command {
+    let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };
+    Command::Votes(addresses.map(vote).collect(), Mode::Cast)
+}
+
+fn submit(handle: &RecorderHandle, command: Command) -> Receiver<Reply> {
+    let (sender, reply) = channel();
+    handle.submit(command, Box::new(move |reply| drop(sender.send(reply)))).expect("there is room");
+    reply
+}
+
+#[test]
+fn a_load_records_its_seed_before_it_ends() {
+    let mut bench = Bench::new(&Disk::default(), &HandReaders::at(START));
+    bench.recorder.load(vec![listing()]).expect("the store opens");
+    assert_eq!(bench.disk.0.lock().servers.len(), 1);
+    assert!(bench.recorder.live().directory.snapshot().contains(SERVER));
+    assert!(matches!(bench.cast(7), VoteOutcome::Recorded(_)), "it takes votes");
+}
+
+#[test]
+fn it_records_until_the_last_handle_is_dropped_and_notes_the_time_at_its_end() {
+    let bench = Bench::listed(&HandReaders::at(START));
+    let Bench { disk, readers, recorder, handle, .. } = bench;
+    let running = thread::spawn(move || recorder.run());
+    let outcome = || match submit(&handle, votes(7..8)).recv_timeout(DEADLINE) {
+        Ok(Reply::Votes(mut outcomes)) => outcomes.remove(0),
+        other => panic!("{other:?}"),
+    };
+    assert!(matches!(outcome(), VoteOutcome::Recorded(_)));
+    assert_eq!(disk.0.lock().votes.len(), 1);
+    readers.pass_ms(5_000);
+    // Nothing is committed for a refused vote, but its round reads the clocks.
+    assert!(matches!(outcome(), VoteOutcome::InCooldown(..)));
+    drop(handle);
+    running.join().expect("it ends");
+    let noted = disk.0.lock().note.expect("there is a note").time;
+    assert_eq!(noted.wall_ms, (u64::from(START) + 5) * 1_000);
+}
+
+#[test]
+fn it_takes_as_many_commands_as_one_commit_has_room_for() {
+    let bench = Bench::listed(&HandReaders::at(START));
+    let _replies: Vec<_> = (0..5).map(|_| submit(&bench.handle, votes(0..60))).collect();
+    let counts = (0..4).map(|_| bench.recorder.wait(0).expect("a handle is left").len());
+    // A commit has room for 100 votes, and the command that reaches this is the last.
+    assert_eq!(counts.collect::<Vec<_>>(), [2, 2, 1, 0]);
+    let Bench { recorder, handle, .. } = bench;
+    drop(handle);
+    assert!(recorder.wait(u64::MAX).is_none());
+}
+
+/// Regression: a sweep walked one part of the table per round, however long rounds took. During imports the table kept
+/// votes for minutes after they had expired, and grew by them.
+#[test]
+fn a_sweep_makes_up_for_the_time_that_a_round_has_taken() {
+    const VOTES: u32 = 200;
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    (0..VOTES).for_each(|address| assert!(matches!(bench.cast(address), VoteOutcome::Recorded(_))));
+    (0..89).for_each(|_| bench.pass(60_000));
+    assert_eq!(bench.recorder.live().table.view().len(), VOTES as usize);
+    bench.pass(60_000);
+    (0..3).for_each(|_| bench.pass(1_600));
+    assert_eq!(bench.recorder.live().table.view().len(), 0, "the whole table takes 6.4 s");
+}
+
+/// A tick comes every 50 ms, and 128 of them go over the whole table.
+#[test]
+fn a_sweep_in_time_makes_up_for_nothing() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    (0..1_000).for_each(|address| assert!(matches!(bench.cast(address), VoteOutcome::Recorded(_))));
+    (0..89).for_each(|_| bench.pass(60_000));
+    bench.pass(59_950);
+    assert_eq!(bench.recorder.live().table.view().len(), 1_000);
+    (0..64).for_each(|_| bench.pass(50));
+    let left = bench.recorder.live().table.view().len();
+    assert!((300..=700).contains(&left), "{left} of 1,000 are left after half of the way");
+}
+
+#[test]
+fn the_store_is_looked_after_twice_a_second() {
+    let mut bench = Bench::listed(&HandReaders::at(START));
+    bench.pass(500);
+    let before = bench.disk.0.lock().tends;
+    (0..40).for_each(|_| bench.pass(50));
+    assert_eq!(bench.disk.0.lock().tends - before, 4, "in two seconds");
+}
