@@ -44,6 +44,8 @@ pub(super) struct DiskState {
     pub(super) is_void: bool,
     /// Whether the store's file is no longer at its path, until it is opened again.
     pub(super) is_gone: bool,
+    /// Whether another process has the store open.
+    pub(super) is_in_use: bool,
     /// How often the store was looked after.
     pub(super) tends: u32,
 }
@@ -171,6 +173,9 @@ impl Bench {
         let open: OpenStore = Box::new(move || {
             let mut disk = its.0.lock();
             disk.is_gone = false;
+            if disk.is_in_use {
+                return Err(StoreError::InUse("another process has it".into()));
+            }
             if disk.is_failing {
                 return Err(StoreError::Unavailable("it fails".into()));
             }

@@ -8,7 +8,9 @@ use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, 
 use super::queue::RecorderHandle;
 use super::tests::{Bench, Disk, SERVER, START, voter};
 use crate::clock::HandReaders;
-use crate::vote::id::Token;
+use crate::readiness::Trouble;
+use crate::store::StoreError;
+use crate::vote::id::{ServerId, Token};
 
 /// The longest wait for an answer of another thread.
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -35,6 +37,62 @@ fn a_load_records_its_seed_before_it_ends() {
     assert_eq!(bench.disk.0.lock().servers.len(), 1);
     assert!(bench.recorder.live().directory.snapshot().contains(SERVER));
     assert!(matches!(bench.cast(7), VoteOutcome::Recorded(_)), "it takes votes");
+}
+
+/// A service that is restarted may still have the store open. Another one that has it for a second is an error.
+#[test]
+fn a_start_waits_a_second_for_a_store_that_is_in_use() {
+    let (disk, readers) = (Disk::default(), HandReaders::at(START));
+    disk.0.lock().is_in_use = true;
+    let mut bench = Bench::new(&disk, &readers);
+    for _ in 0..10 {
+        assert_eq!(bench.step(), 100);
+        readers.pass_ms(100);
+    }
+    let refused = bench.recorder.step(Vec::new());
+    assert!(matches!(refused, Err(StoreError::InUse(_))), "{refused:?}");
+
+    let (disk, readers) = (Disk::default(), HandReaders::at(START));
+    disk.0.lock().is_in_use = true;
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    readers.pass_ms(999);
+    assert_eq!(bench.step(), 100);
+    disk.0.lock().is_in_use = false;
+    readers.pass_ms(100);
+    bench.step();
+    assert!(bench.readiness.is_ready());
+}
+
+#[test]
+fn a_store_that_is_in_use_behind_a_failure_is_tried_on() {
+    let (disk, readers) = (Disk::default(), HandReaders::at(START));
+    disk.0.lock().is_failing = true;
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    let trouble = |bench: &Bench| bench.readiness.gravest().map(|(trouble, _)| trouble);
+    assert_eq!(trouble(&bench), Some(Trouble::StoreUnavailable));
+    (disk.0.lock().is_failing, disk.0.lock().is_in_use) = (false, true);
+    for _ in 0..3 {
+        readers.pass_ms(5_000);
+        bench.step();
+        assert_eq!(trouble(&bench), Some(Trouble::StoreInUse), "one reason at a time");
+    }
+    disk.0.lock().is_in_use = false;
+    readers.pass_ms(5_000);
+    bench.step();
+    assert_eq!(trouble(&bench), None);
+}
+
+#[test]
+fn a_command_counts_by_its_addresses_or_its_servers() {
+    let server = |id| NewServer { server: ServerId(id), token: None };
+    let lines = [
+        votes(0..3).lines(),
+        Command::Servers((0..4).map(server).collect(), Tokens::Keep).lines(),
+        Command::Remove(SERVER).lines(),
+    ];
+    assert_eq!(lines, [3, 4, 1]);
 }
 
 #[test]
@@ -103,4 +161,33 @@ fn the_store_is_looked_after_twice_a_second() {
     let before = bench.disk.0.lock().tends;
     (0..40).for_each(|_| bench.pass(50));
     assert_eq!(bench.disk.0.lock().tends - before, 4, "in two seconds");
+}
+
+/// A store that fails again within ten seconds is tried as seldom as one that only fails.
+#[test]
+fn a_failure_soon_after_a_success_goes_on_from_the_last_pause() {
+    let pauses = |well_ms: i64| {
+        let readers = HandReaders::at(START);
+        let mut bench = Bench::listed(&readers);
+        let mut next = 0..;
+        let mut try_once = |bench: &mut Bench| {
+            let address = next.next().expect("a number");
+            bench.ask(votes(address..address + 1)) != Reply::StoreUnavailable
+        };
+        let mut pauses = Vec::new();
+        for _ in 0..3 {
+            bench.disk.0.lock().commits_failing = 1;
+            assert!(!try_once(&mut bench));
+            let mut paused_ms = 0;
+            while !try_once(&mut bench) {
+                readers.pass_ms(100);
+                paused_ms += 100;
+            }
+            pauses.push(paused_ms);
+            readers.pass_ms(well_ms);
+        }
+        pauses
+    };
+    assert_eq!(pauses(9_999), [100, 200, 400]);
+    assert_eq!(pauses(10_000), [100, 100, 100]);
 }
