@@ -2,6 +2,7 @@
 
 use super::Accepts;
 use super::command::VoteOutcome;
+use super::ended::EndedEarly;
 use super::tests::{Bench, Disk, START, settings};
 use crate::clock::HandReaders;
 use crate::limits::RENEWAL_SLICES_MIN;
@@ -30,13 +31,17 @@ fn settings_that_are_accepted_change_every_cooldown_for_good() {
     let readers = HandReaders::at(START);
     let disk = voted(&readers);
     // With a longer length, each cooldown lasts that much longer, and ended ones stay ended.
-    for (minutes, ends) in
-        [(120, [None, Some(6_300), Some(7_200)]), (10, [None, None, Some(600)]), (90, [None, None, Some(5_400)])]
-    {
+    for (minutes, ends, moved) in [
+        (120, [None, Some(6_300), Some(7_200)], 2),
+        (10, [None, None, Some(600)], 2),
+        (90, [None, None, Some(5_400)], 1),
+    ] {
         let mut bench = Bench::with(&disk, &readers, settings(minutes, 64));
         bench.recorder.accepts.settings = true;
         bench.step();
         assert_eq!([1, 2, 3].map(|address| bench.ends(address)), ends, "{minutes} minutes");
+        let counted = bench.recorder.live().counters.ended();
+        assert_eq!(counted, EndedEarly { settings: moved, ..EndedEarly::default() }, "{minutes} minutes");
         let mut again = Bench::with(&disk, &readers, settings(minutes, 64));
         again.step();
         assert_eq!([1, 2, 3].map(|address| again.ends(address)), ends, "{minutes} minutes, without the option");
@@ -146,11 +151,13 @@ fn of_votes_that_fall_into_one_network_the_latest_stays() {
     bench.step();
     assert_eq!(networks.map(|network| bench.ends_of(network)), [Some(5_401); 2]);
     assert_eq!(disk.0.lock().votes.len(), 1, "the row of the earlier vote has gone");
+    let ended = |bench: &Bench| bench.recorder.live().counters.ended().settings;
+    assert_eq!(ended(&bench), 1);
     // The store knows the networks only, so a longer prefix forgets their votes.
     bench = Bench::with(&disk, &readers, settings(90, 64));
     bench.recorder.accepts.settings = true;
     bench.step();
-    assert_eq!(networks.map(|network| bench.ends_of(network)), [None; 2]);
+    assert_eq!((networks.map(|network| bench.ends_of(network)), ended(&bench)), ([None; 2], 1));
     assert!(disk.0.lock().votes.is_empty());
 }
 

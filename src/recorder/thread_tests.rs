@@ -191,3 +191,33 @@ fn a_failure_soon_after_a_success_goes_on_from_the_last_pause() {
     assert_eq!(pauses(9_999), [100, 200, 400]);
     assert_eq!(pauses(10_000), [100, 100, 100]);
 }
+
+#[test]
+fn commits_loads_and_steps_of_the_clock_are_counted() {
+    let (disk, readers) = (Disk::default(), HandReaders::at(START));
+    disk.0.lock().is_failing = true;
+    let mut bench = Bench::new(&disk, &readers);
+    bench.step();
+    disk.0.lock().is_failing = false;
+    bench.pass(60_000);
+    assert!(bench.readiness.is_ready());
+    let counted = |bench: &Bench| {
+        let counters = &bench.recorder.live().counters;
+        (
+            counters.commit_us.totals(),
+            counters.commit_events.totals(),
+            counters.load_ms.get(),
+            counters.clock_steps.get(),
+        )
+    };
+    assert_eq!(counted(&bench), ((0, 0), (0, 0), 0, 0), "a note of the time alone does not count");
+    bench.list();
+    bench.ask(votes(0..5));
+    // No time passes within a step of this test.
+    assert_eq!(counted(&bench), ((2, 0), (2, 6), 0, 0));
+    bench.set(1_001);
+    bench.pass(50);
+    assert_eq!(counted(&bench).3, 1, "a second step is told once it comes");
+    bench.set(-1_001);
+    assert_eq!(counted(&bench).3, 2);
+}

@@ -138,6 +138,21 @@ fn a_time_that_goes_back_brings_the_votes_that_lie_ahead_in_one_change() {
     }
 }
 
+/// The contract, "Time": a vote more than 5 s ahead of the new time gets that time as its instant.
+#[test]
+fn a_vote_five_seconds_ahead_of_a_time_that_went_back_keeps_its_instant() {
+    let mut bench = gone_back(&HandReaders::at(START), 10);
+    let to = 540 + 600 - 3_600;
+    let vote = |(address, seconds): (u32, i64)| {
+        let voted_at = UnixSeconds(u32::try_from(i64::from(START) + seconds).expect("a time"));
+        Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: Some(voted_at) }
+    };
+    let votes = [(100, to + 5), (101, to + 6)].map(vote).to_vec();
+    bench.ask(Command::Votes(votes, Mode::Record));
+    bench.pass(2_000);
+    assert_eq!([100, 101].map(|address| bench.ends(address)), [Some(to + 5 + 5_400), Some(to + 5_400)]);
+}
+
 /// Regression: the time that was shown stepped before the store knew of it.
 #[test]
 fn the_time_stays_until_the_store_has_taken_that_it_goes_back() {
