@@ -144,3 +144,13 @@ fn a_reading_goes_on_for_as_long_as_parts_of_it_come() {
     assert_eq!(reads(Some(NodeLine::Votes)), (false, false));
     assert_eq!(reads(Some(NodeLine::Feed)), (true, false), "it ends 3 s behind the part");
 }
+
+#[test]
+fn a_node_is_loaded_once_it_has_read_a_state_and_stays_so() {
+    assert!(!Played::new().node.is_loaded());
+    let mut played = Played::loaded(Vec::new());
+    let states = |played: &Played| (played.node.is_loaded(), played.node.is_at_end(), played.node.owed_len());
+    assert_eq!(states(&played), (true, true, 0));
+    played.node.lost(NodeLine::Feed, played.now_ms);
+    assert_eq!(states(&played), (true, false, 0));
+}

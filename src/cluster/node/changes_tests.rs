@@ -152,6 +152,16 @@ fn a_made_change_has_its_outcome_once_the_log_has_brought_it() {
 }
 
 #[test]
+fn votes_are_told_from_other_changes() {
+    let told = |change: WantedChange| (pending(change.clone()).is_vote(), pending(change).leaves_no_other_vote());
+    let by_id = || WantedServer::Id(SERVER);
+    assert_eq!(told(WantedChange::Cast(by_id(), None, vec![VOTER])), (true, true));
+    assert_eq!(told(WantedChange::Record(by_id(), at(), vec![VOTER])), (true, false));
+    assert_eq!(told(WantedChange::Cancel(SERVER, VOTER)), (false, true));
+    assert_eq!(told(WantedChange::Remove(SERVER)), (false, false));
+}
+
+#[test]
 fn the_facts_of_an_outcome_are_those_that_the_log_will_bring() {
     let said = |fact| Said { server: SERVER, fact };
     let listing = Listing::read("1900000000000000-00000000000000cd").expect("a listing");

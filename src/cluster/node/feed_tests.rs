@@ -53,6 +53,7 @@ fn as_many_entries_as_asked_for_are_not_the_end_of_the_log() {
         let lines: Vec<LogItem> = (10..).map(strange).take(count).collect();
         let cursor = EntryId { ms: STORE_MS + 9 + count as u64, sequence: 0 };
         played.reply(NodeLine::Feed, None, StoreReply::Log(lines));
+        assert_eq!(played.node.is_at_end(), count < FEW);
         assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Log(cursor, then, Some(Bounds::USUAL.block_ms)));
     }
 }

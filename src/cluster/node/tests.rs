@@ -273,7 +273,7 @@ fn what_the_store_has_lost_is_shown_and_given_back() {
     played.forget();
     assert_eq!((played.voted_at(), played.node.standing()), (Some(at()), NodeStanding::GivingBack(1)));
     assert!(played.node.refusal(true, played.now_ms).is_some());
-    assert_eq!(played.beat(&[(10, 0)]).owed, 1);
+    assert_eq!((played.node.owed_len(), played.beat(&[(10, 0)]).owed), (1, 1));
     let StoreQuestion::Change(server, StoreCall::Give(facts), terms) = played.next(NodeLine::Feed) else {
         panic!("nothing is given")
     };
