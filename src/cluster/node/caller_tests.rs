@@ -47,11 +47,11 @@ fn a_change_is_its_caller_s_until_it_has_an_outcome() {
     let StoreQuestion::Change(_, _, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
     assert_eq!((played.node.changes_len(), played.node.caller(terms.bits)), (2, Some(7)));
     assert_eq!(played.node.caller(terms.bits.wrapping_add(1)), None);
-    let made = Some(Last { bits: terms.bits, ..entry(2) });
-    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Recorded(at(), record()), made));
+    let made = Last { bits: terms.bits, ..entry(2) };
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Recorded(at(), record()), Some(made)));
     assert_eq!((played.node.changes_len(), played.node.caller(terms.bits)), (1, None));
     // The store told of the entry: the log does not have to bring it first.
-    assert_eq!(played.node.shown_to(), Some(made.expect("it is made")));
+    assert_eq!(played.node.shown_to(), Some(made));
 }
 
 #[test]
@@ -104,6 +104,19 @@ fn a_doubt_of_the_caller_is_a_whole_reading() {
         played.node.doubt(cause, played.now_ms);
         played.carry_out();
         assert_eq!(played.node.standing(), NodeStanding::Judging);
+        // What was asked before has its answers first.
+        while !matches!(played.asked[NodeLine::Feed as usize][..], [StoreQuestion::Head(_), ..]) {
+            let (version, records) = ("version".to_owned(), Vec::new());
+            let reply = match played.next(NodeLine::Feed) {
+                StoreQuestion::Node(_, last, _) => StoreReply::Nodes { is_held: true, last, version, records },
+                _ => StoreReply::Log(Vec::new()),
+            };
+            played.reply(NodeLine::Feed, None, reply);
+        }
+        played.head(NodeLine::Feed, true);
+        played.read(Vec::new());
+        let expected = if waits { NodeStanding::Waiting } else { NodeStanding::Following };
+        assert_eq!(played.node.standing(), expected, "{cause:?}: others may know what the store has lost");
     }
 }
 
