@@ -250,6 +250,10 @@ mod tests {
         assert!(!retry.is_full(), "the pause is over, and no other writer has taken room");
 
         let mut retry = failed();
+        assert_eq!(asked(&mut retry, pause_us - ask_us, false, RoomLeft::Little), (false, true));
+        assert_eq!(asked(&mut retry, pause_us, false, RoomLeft::Unchanged), (true, true), "the pause is just over");
+
+        let mut retry = failed();
         assert_eq!(asked(&mut retry, pause_us - 1, false, RoomLeft::Unchanged), (false, true));
         assert!(retry.is_full(), "the pause is not over");
         retry.has_room();
