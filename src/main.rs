@@ -27,10 +27,10 @@ const TELL_TIMEOUT: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 /// Writes the last words. The system says whether standard error takes them: a thread that writes with a time limit would
 /// lose them on a machine that stands still for that time.
 fn tell(line: &str) {
-    let descriptor = stderr();
-    let mut asked = [PollFd::new(&descriptor, PollFlags::OUT)];
+    let stderr = stderr();
+    let mut asked = [PollFd::new(&stderr, PollFlags::OUT)];
     if retry_on_intr(|| poll(&mut asked, Some(&TELL_TIMEOUT))) != Ok(0) {
         // If standard error is closed, the status alone tells of the failure.
-        let _closed = writeln!(stderr(), "{line}");
+        let _closed = writeln!(&stderr, "{line}");
     }
 }

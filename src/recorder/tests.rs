@@ -220,8 +220,7 @@ impl Bench {
     }
 
     pub(super) fn list(&mut self) -> Reply {
-        let server = NewServer { server: SERVER, token: Token::new("demo") };
-        self.ask(Command::Servers(vec![server], Tokens::Keep))
+        self.ask(listing())
     }
 
     pub(super) fn cast(&mut self, address: u32) -> VoteOutcome {
@@ -250,6 +249,11 @@ impl Bench {
         let ends = self.recorder.live().table.view().live(pair, self.clock.now().wall);
         ends.map(|ends| i64::from(ends.0) - i64::from(START))
     }
+}
+
+/// Lists the server.
+pub(super) fn listing() -> Command {
+    Command::Servers(vec![NewServer { server: SERVER, token: Token::new("demo") }], Tokens::Keep)
 }
 
 pub(super) fn settings(minutes: u32, bits: u8) -> Settings {

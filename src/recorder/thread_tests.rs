@@ -6,18 +6,14 @@ use std::time::Duration;
 
 use super::command::{Command, Mode, NewServer, Reply, ServerName, Tokens, Vote, VoteOutcome};
 use super::queue::RecorderHandle;
-use super::tests::{Bench, Disk, SERVER, START, voter};
+use super::tests::{Bench, Disk, SERVER, START, listing, voter};
 use crate::clock::HandReaders;
 use crate::readiness::Trouble;
 use crate::store::StoreError;
-use crate::vote::id::{ServerId, Token};
+use crate::vote::id::ServerId;
 
 /// The longest wait for an answer of another thread.
 const DEADLINE: Duration = Duration::from_secs(60);
-
-fn listing() -> Command {
-    Command::Servers(vec![NewServer { server: SERVER, token: Token::new("demo") }], Tokens::Keep)
-}
 
 fn votes(addresses: std::ops::Range<u32>) -> Command {
     let vote = |address| Vote { server: ServerName::Id(SERVER), voter: voter(address).into(), voted_at: None };

@@ -15,7 +15,7 @@ fn pending(change: WantedChange) -> Pending {
     Pending::new(change, 1, 3_000)
 }
 
-/// The outcome of a change whose server has this record; the call where it makes one.
+/// The call of a change, or its outcome without one, where its server has this record.
 fn decided(change: WantedChange, before: Option<Record>) -> Result<StoreCall, Done> {
     let mut pending = pending(change);
     assert!(matches!(pending.begin(), NextStep::Ask(StoreQuestion::RecordOf(SERVER))));

@@ -58,13 +58,11 @@ fn as_many_entries_as_asked_for_are_not_the_end_of_the_log() {
     }
 }
 
-/// Regression: a node whose last entries were cut off the log showed a removed server until the next change.
+/// Regression: the last entries were cut off the log, and a node showed a removed server until the next change.
 #[test]
 fn a_log_that_ends_before_the_last_entry_was_cut() {
     let mut played = Played::following(Vec::new());
-    while !matches!(played.next(NodeLine::Feed), StoreQuestion::Node(..)) {
-        played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
-    }
+    played.own_record();
     let (version, records) = ("version".to_owned(), Vec::new());
     let record = StoreReply::Nodes { is_held: true, last: entry(2), version, records };
     played.reply(NodeLine::Feed, Some(STORE_MS), record);
@@ -94,9 +92,7 @@ fn nodes(is_held: bool, version: &str) -> StoreReply {
 fn a_node_follows_its_own_store_alone() {
     let judged = |names: [&str; 3]| {
         let mut played = Played::following(Vec::new());
-        played.node.lost(NodeLine::Feed, played.now_ms);
-        played.carry_out();
-        played.asked[NodeLine::Feed as usize].clear();
+        played.lose(NodeLine::Feed);
         played.notes.clear();
         // An unfit store is tried again.
         for _ in 0..2 {
@@ -129,9 +125,7 @@ fn a_node_follows_its_own_store_alone() {
 #[test]
 fn a_store_that_was_another_one_meanwhile_is_read_whole() {
     let mut played = Played::following(Vec::new());
-    played.node.lost(NodeLine::Feed, played.now_ms);
-    played.carry_out();
-    played.asked[NodeLine::Feed as usize].clear();
+    played.lose(NodeLine::Feed);
     for (store, expected) in
         [("another", NodeStanding::Away(Some(Unfit::Other("another".to_owned())))), ("store", NodeStanding::Loading)]
     {
@@ -148,19 +142,16 @@ fn what_the_store_says_instead_of_the_records_is_no_record() {
     // A node that has just renewed its record, and the store's answer.
     let told = |reply: StoreReply| {
         let mut played = Played::following(vec![(VOTER, at())]);
-        played.asked[NodeLine::Votes as usize].clear();
-        while !matches!(played.next(NodeLine::Feed), StoreQuestion::Node(..)) {
-            played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new()));
-        }
+        played.own_record();
         played.reply(NodeLine::Feed, Some(STORE_MS), reply);
         played
     };
-    let foreign = |played: &Played| played.node.refusal(true, played.now_ms);
+    let refusal = |played: &Played| played.node.refusal(true, played.now_ms);
 
     let played = told(nodes(true, "version"));
-    assert_eq!((played.node.standing(), foreign(&played)), (NodeStanding::Following, None));
+    assert_eq!((played.node.standing(), refusal(&played)), (NodeStanding::Following, None));
     let played = told(nodes(true, "newer"));
-    assert_eq!(foreign(&played).as_deref(), Some("FUNCTIONS of another version are in the store"));
+    assert_eq!(refusal(&played).as_deref(), Some("FUNCTIONS of another version are in the store"));
     let played = told(nodes(false, "version"));
     assert_eq!(played.node.standing(), NodeStanding::Judging, "the store has lost the last entry");
 
@@ -185,16 +176,12 @@ fn a_node_that_owes_nothing_takes_its_record_away_as_it_leaves() {
     assert!(!played.node.has_left());
     played.node.leave(played.now_ms);
     played.carry_out();
-    let record = loop {
-        match played.next(NodeLine::Feed) {
-            StoreQuestion::Node(store, _, record) if !record.forgotten.is_empty() => {
-                assert_eq!(store, "store");
-                break record;
-            }
-            StoreQuestion::Node(..) => played.reply(NodeLine::Feed, Some(STORE_MS), nodes(true, "version")),
-            _ => played.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),
-        }
-    };
+    let mut record = played.own_record();
+    // The record that was renewed before is on its way.
+    if record.forgotten.is_empty() {
+        played.reply(NodeLine::Feed, Some(STORE_MS), nodes(true, "version"));
+        record = played.own_record();
+    }
     let OwnRecord { name, count, owed, forgotten } = record;
     assert_eq!((name.as_str(), count, owed, forgotten), ("me", 10, 0, vec!["me".to_owned()]));
     assert!(!played.node.has_left(), "the store has not answered yet");

@@ -86,6 +86,13 @@ impl Played {
         self.carry_out();
     }
 
+    /// Plays a connection that is lost, with all that was asked on it.
+    pub(super) fn lose(&mut self, line: NodeLine) {
+        self.node.lost(line, self.now_ms);
+        self.carry_out();
+        self.asked[line as usize].clear();
+    }
+
     /// The next question on a connection.
     pub(super) fn next(&mut self, line: NodeLine) -> StoreQuestion {
         assert!(!self.asked[line as usize].is_empty(), "nothing is asked on {line:?}: {:?}", self.node.standing());
@@ -133,35 +140,39 @@ impl Played {
 
     /// Plays a store that has forgotten all votes, and all that came behind the listing: the node reads it whole.
     pub(super) fn forget(&mut self) {
-        self.node.lost(NodeLine::Feed, self.now_ms);
-        self.carry_out();
-        self.asked[0].clear();
+        self.lose(NodeLine::Feed);
         self.tick(200);
         self.connect(NodeLine::Feed);
         self.head(NodeLine::Feed, false);
         self.read(Vec::new());
     }
 
-    /// Answers the record of this node with these records of others.
-    pub(super) fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
+    /// The record of this node, the next time that it is renewed. Until then the log brings nothing.
+    pub(super) fn own_record(&mut self) -> OwnRecord {
         loop {
             match self.next(NodeLine::Feed) {
-                StoreQuestion::Node(_, _, record) => {
-                    let other = |(at, (count, owed)): (usize, &(u64, u64))| NodeRecord {
-                        name: format!("other {at}"),
-                        count: *count,
-                        owed: *owed,
-                    };
-                    let records = others.iter().enumerate().map(other).collect();
-                    let (version, last) = ("version".to_owned(), Last::default());
-                    let nodes = StoreReply::Nodes { is_held: true, last, version, records };
-                    self.reply(NodeLine::Feed, Some(STORE_MS), nodes);
+                StoreQuestion::Node(store, _, record) => {
+                    assert_eq!(store, "store");
                     return record;
                 }
                 StoreQuestion::Log(..) => self.reply(NodeLine::Feed, None, StoreReply::Log(Vec::new())),
                 other => panic!("{other:?}"),
             }
         }
+    }
+
+    /// Answers the record of this node with these records of others.
+    pub(super) fn beat(&mut self, others: &[(u64, u64)]) -> OwnRecord {
+        let record = self.own_record();
+        let other = |(at, (count, owed)): (usize, &(u64, u64))| NodeRecord {
+            name: format!("other {at}"),
+            count: *count,
+            owed: *owed,
+        };
+        let records = others.iter().enumerate().map(other).collect();
+        let (version, last) = ("version".to_owned(), Last::default());
+        self.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Nodes { is_held: true, last, version, records });
+        record
     }
 
     /// A node that has read a store with these votes.
@@ -192,7 +203,7 @@ impl Played {
         self.carry_out();
     }
 
-    pub(super) fn voted_at(&self) -> Option<UnixSeconds> {
+    fn voted_at(&self) -> Option<UnixSeconds> {
         let held = self.shown.table.expires_at(Pair { server: SERVER, address: VOTER });
         held.map(|expires_at| Cooldown::USUAL.voted_at(expires_at))
     }
