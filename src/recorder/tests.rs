@@ -40,6 +40,8 @@ pub(super) struct DiskState {
     pub(super) commits_failing: u32,
     /// The most rows that there is room to drop at once.
     pub(super) droppable: Option<usize>,
+    /// The most rows that each call was to drop, where there were any.
+    pub(super) drops: Vec<usize>,
     /// Whether a sync has failed.
     pub(super) is_void: bool,
     /// Whether the store's file is no longer at its path, until it is opened again.
@@ -106,6 +108,7 @@ impl Store for DiskStore {
         }
         let before = disk.votes.len();
         if disk.votes.iter().any(|vote| vote.voted_at < first) {
+            disk.drops.push(max);
             if disk.droppable.is_some_and(|droppable| max > droppable) {
                 return Err(StoreError::Full("no room".into()));
             }
@@ -300,6 +303,11 @@ impl Bench {
         rows
     }
 
+    /// The most rows that each call was to drop since the last of these.
+    fn drops(&self) -> Vec<usize> {
+        std::mem::take(&mut self.disk.0.lock().drops)
+    }
+
     /// A restart as after a kill: with the content of the store, on the same clocks.
     pub(super) fn killed(&self) -> Bench {
         let mut bench = Bench::new(&self.disk, &self.readers);
@@ -404,7 +412,6 @@ fn fewer_rows_are_dropped_at_once_where_many_find_no_room() {
     let mut bench = at_work(&HandReaders::at(START));
     bench.disk.0.lock().droppable = Some(100);
     bench.readers.pass_ms(5_400_000);
-    // 8,192 rows, then a quarter of those each time, and 64 at last.
     for _ in 0..4 {
         bench.step();
         assert!(!bench.rows().is_empty() && bench.readiness.gravest().is_none());
@@ -412,12 +419,25 @@ fn fewer_rows_are_dropped_at_once_where_many_find_no_room() {
     }
     bench.step();
     assert!(bench.rows().is_empty() && bench.readiness.gravest().is_none());
-    // If the fewest rows find no room, that is reported.
+    assert_eq!(bench.drops(), [8_192, 2_048, 512, 128, 64]);
+    // With room, twice as many each time.
+    assert!(matches!(bench.cast(100), VoteOutcome::Recorded(_)));
+    bench.disk.0.lock().droppable = None;
+    bench.pass(5_401_000);
+    assert_eq!((bench.drops(), bench.rows()), (vec![128], vec![]));
+    // If the fewest rows find no room, that is reported, and the next try follows after a pause.
     assert!(matches!(bench.cast(100), VoteOutcome::Recorded(_)));
     bench.disk.0.lock().droppable = Some(0);
     bench.pass(5_401_000);
-    bench.pass(1_000);
+    assert!(!bench.readiness.has(Trouble::StoreFailing));
+    bench.pass(50);
     assert!(bench.readiness.has(Trouble::StoreFailing));
+    for _ in 0..19 {
+        bench.pass(50);
+    }
+    assert_eq!(bench.drops(), [256, 64]);
+    bench.pass(50);
+    assert_eq!(bench.drops(), [64]);
 }
 
 /// Regression: under steady votes, a failure continued the pauses of one from hours before, and the store was tried
