@@ -1,9 +1,9 @@
 //! Starts with other settings, with a clock that is accepted, and on a store that is void.
 
 use super::Accepts;
-use super::command::VoteOutcome;
+use super::command::{Command, Reply, VoteOutcome};
 use super::ended::EndedEarly;
-use super::tests::{Bench, Disk, START, settings};
+use super::tests::{Bench, Disk, SERVER, START, settings};
 use crate::clock::HandReaders;
 use crate::limits::RENEWAL_SLICES_MIN;
 use crate::store::StoreError;
@@ -106,6 +106,25 @@ fn accepted_settings_are_kept_before_the_service_is_ready() {
     assert!(bench.readiness.is_ready());
     assert_eq!(bench.readiness.gravest(), None, "it was said for ever that the store fails");
     assert_eq!(disk.0.lock().note.expect("it was written").settings, settings(120, 64));
+}
+
+#[test]
+fn failures_of_a_start_do_not_lengthen_the_pauses_of_a_store_that_works() {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().commits_failing = 6;
+    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
+    bench.recorder.accepts.settings = true;
+    for _ in 0..7 {
+        assert!(!bench.readiness.is_ready());
+        let pause_ms = bench.step();
+        readers.pass_ms(i64::try_from(pause_ms).expect("a pause"));
+    }
+    assert!(bench.readiness.is_ready());
+    disk.0.lock().commits_failing = 1;
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::StoreUnavailable);
+    bench.pass(100);
+    assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
 }
 
 /// Regression: the store was written anew within the start, and connections on passed sockets waited for it.
