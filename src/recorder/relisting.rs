@@ -63,7 +63,8 @@ impl Recorder {
             let (changes, replies) = self.check(vec![(relisting.command, relisting.respond)]);
             self.round(changes, replies);
         } else {
-            self.relistings.push_front(Relisting { votes: Some(votes), ..relisting });
+            relisting.votes = Some(votes);
+            self.relistings.push_front(relisting);
         }
         !self.relistings.is_empty()
     }
