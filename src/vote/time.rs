@@ -293,15 +293,32 @@ mod tests {
     }
 
     #[test]
+    fn every_day_survives_spelling() {
+        for seconds in (0..=u32::MAX).step_by(86_400) {
+            assert_eq!(UnixSeconds::parse_rfc3339(&rfc3339(seconds)), Some(UnixSeconds(seconds)));
+        }
+    }
+
+    #[test]
     fn minutes_and_instants_at_every_boundary() {
         let cooldown = Cooldown::from_minutes(90).expect("in range");
         let voted_at = UnixSeconds(1_795_172_696);
         let expires_at = cooldown.expires_at(voted_at);
         assert_eq!(expires_at, UnixSeconds(1_795_178_096));
         assert_eq!(cooldown.voted_at(expires_at), voted_at);
-        for (remaining_s, minutes) in
-            [(1, 1), (59, 1), (60, 1), (61, 2), (119, 2), (120, 2), (2_520, 42), (5_399, 90), (5_400, 90), (5_405, 90)]
-        {
+        for (remaining_s, minutes) in [
+            (0, 1),
+            (1, 1),
+            (59, 1),
+            (60, 1),
+            (61, 2),
+            (119, 2),
+            (120, 2),
+            (2_520, 42),
+            (5_399, 90),
+            (5_400, 90),
+            (5_405, 90),
+        ] {
             assert_eq!(
                 cooldown.minutes_remaining(expires_at, expires_at.minus(remaining_s)),
                 minutes,
@@ -310,7 +327,8 @@ mod tests {
         }
         assert_eq!(Cooldown::from_minutes(0), None);
         assert_eq!(Cooldown::from_minutes(10_081), None);
-        assert_eq!(Cooldown::from_minutes(10_080).map(Cooldown::seconds), Some(604_800));
+        let longest = Cooldown::from_minutes(10_080).map(|cooldown| (cooldown.minutes(), cooldown.seconds()));
+        assert_eq!(longest, Some((10_080, 604_800)));
     }
 
     proptest! {
