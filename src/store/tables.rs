@@ -297,15 +297,20 @@ pub(super) mod first_release {
 
 #[cfg(test)]
 mod tests {
-    use super::in_order;
-    use crate::store::row::RowKey;
-    use crate::store::{StoreContent, StoredVote, VoteVisitor};
+    use super::{COOLDOWN_KEY, META, PREFIX_KEY, SERVERS, SHOWN_KEY, VOTES, first_release, in_order};
+    use crate::store::row::{self, RowKey};
+    use crate::store::{CommitNote, Event, StoreContent, StoredVote, VoteVisitor};
     use crate::vote::address::VoterAddress;
     use crate::vote::directory::Snapshot;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
+    use crate::vote::ipv6::Ipv6Prefix;
+    use crate::vote::lines::TimeNote;
+    use crate::vote::settings::Settings;
     use crate::vote::table::Pair;
-    use crate::vote::time::UnixSeconds;
+    use crate::vote::time::{Cooldown, UnixSeconds};
+    use redb::backends::InMemoryBackend;
+    use redb::{Builder, Database, TableDefinition};
 
     #[test]
     fn slices_hold_each_vote_once_and_in_order_though_many_have_one_instant() {
@@ -325,5 +330,65 @@ mod tests {
             assert!(done.is_ok() && keys.is_sorted_by(|one, other| one < other), "{count} by {slice_rows}");
             assert_eq!(keys.len(), count as usize, "{count} by {slice_rows}");
         }
+    }
+
+    fn vote(address: u32, voted_at: u32) -> StoredVote {
+        let pair = Pair { server: ServerId(28), address: VoterAddress::V4(Ipv4(address)) };
+        StoredVote { pair, voted_at: UnixSeconds(voted_at) }
+    }
+
+    /// The tables of 1.0.0, whose clock went back from 1,000 to 900, and from 950 to 800.
+    fn of_first_release(votes: &[StoredVote]) -> Result<Database, redb::Error> {
+        let database = Builder::new().create_with_backend(InMemoryBackend::new())?;
+        let write = database.begin_write()?;
+        {
+            let mut meta = write.open_table(META)?;
+            for (key, value) in
+                [(SHOWN_KEY, 1_300_000), ("settled_ms", 1_200_000), (COOLDOWN_KEY, 90), (PREFIX_KEY, 64)]
+            {
+                meta.insert(key, value)?;
+            }
+            write.open_table(SERVERS)?.insert(28, "demo")?;
+            let mut cuts = write.open_table(TableDefinition::<u32, (u32, u32)>::new("cuts"))?;
+            cuts.insert(0, (1_000, 900))?;
+            cuts.insert(1, (950, 800))?;
+            let mut rows = write.open_table(VOTES)?;
+            for vote in votes {
+                rows.insert(row::key(vote).as_bytes(), ())?;
+            }
+        }
+        write.commit()?;
+        Ok(database)
+    }
+
+    #[test]
+    fn a_store_of_the_first_release_is_read_as_that_release_would() {
+        let votes = [1_006, 1_005, 956, 955, 3].map(|voted_at| vote(voted_at, voted_at));
+        let database = of_first_release(&votes).expect("it is made");
+        let cooldown = Cooldown::from_minutes(90).expect("in range");
+        let settings = Settings { cooldown, ipv6_prefix: Ipv6Prefix::from_bits(64).expect("in range") };
+        let time = TimeNote { certain_ms: 1_200_000, wall_ms: 1_300_000, shown_ms: 1_300_000 };
+        let note = first_release::note(&database).expect("it is read");
+        assert_eq!(note, Some(CommitNote { time, spent_until: UnixSeconds(0), settings }));
+
+        let mut read = Vec::new();
+        let mut servers = 0;
+        let is_whole = first_release::replay(&database, &mut |event| match event {
+            Event::Vote(vote) => read.push(vote),
+            _ => servers += 1,
+        });
+        assert!(is_whole.expect("it is read"));
+        // Up to five seconds ahead, a vote is not of before the step.
+        let as_read = [(3, 3), (955, 955), (956, 800), (1_005, 800), (1_006, 900)];
+        assert_eq!((servers, read), (1, as_read.map(|(address, voted_at)| vote(address, voted_at)).to_vec()));
+    }
+
+    #[test]
+    fn a_row_without_a_meaning_is_told() {
+        let database = of_first_release(&[vote(1, 1)]).expect("it is made");
+        let write = database.begin_write().expect("it writes");
+        write.open_table(VOTES).expect("the votes").insert(&b"?"[..], ()).expect("it is put in");
+        write.commit().expect("it is written");
+        assert!(matches!(first_release::replay(&database, &mut drop), Ok(false)));
     }
 }
