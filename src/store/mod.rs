@@ -22,6 +22,8 @@ mod room;
 pub mod row;
 mod store_file;
 mod tables;
+#[cfg(test)]
+mod test_disk;
 
 pub use tables::SCHEMA;
 

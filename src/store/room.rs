@@ -136,9 +136,15 @@ impl Reserve {
 mod tests {
     use super::{BLOCK_BYTES, RESERVE_FILE, Room};
     use crate::store::directory::DataDirectory;
+    use crate::store::test_disk::{LARGE_BYTES, TestDisk};
+    use std::cell::RefCell;
     use std::collections::HashSet;
     use std::fs::{self, File};
     use std::os::unix::fs::symlink;
+    use std::sync::atomic::Ordering;
+
+    const RESERVE_BYTES: u64 = 1_048_576;
+    const PIECE_BYTES: u64 = 65_536;
 
     /// Regression: something had cut the file, the service took the room for reserved, and a full disk let no vote end.
     #[test]
@@ -172,5 +178,39 @@ mod tests {
             room.keep_back(|_, _| false);
             assert!(!room.give(1), "{device}");
         }
+    }
+
+    #[test]
+    fn room_is_scarce_below_twice_the_reserve() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for (free_bytes, is_scarce) in [(2 * RESERVE_BYTES, false), (2 * RESERVE_BYTES - 1, true), (0, true)] {
+            assert_eq!(Room::new(TestDisk::at(folder.path(), free_bytes)).is_scarce(), is_scarce, "{free_bytes}");
+        }
+    }
+
+    #[test]
+    fn the_reserve_takes_free_room_first_and_spare_bytes_of_the_store_after_that() {
+        for pieces_free in [0, 3, 16, 100] {
+            let folder = tempfile::tempdir().expect("a temporary folder");
+            let disk = TestDisk::at(folder.path(), pieces_free * PIECE_BYTES);
+            let room = Room::new(disk.clone());
+            let asked = RefCell::new(Vec::new());
+            room.keep_back(|kept, bytes| {
+                asked.borrow_mut().push((kept, bytes));
+                disk.free_bytes.fetch_add(bytes, Ordering::Relaxed);
+                true
+            });
+            let kept = fs::metadata(folder.path().join(RESERVE_FILE)).expect("it is there").len();
+            assert_eq!(kept, RESERVE_BYTES, "{pieces_free}");
+            let pieces_taken = usize::try_from(16 - pieces_free.min(16)).expect("small");
+            assert_eq!(asked.into_inner(), vec![(4 * RESERVE_BYTES, PIECE_BYTES); pieces_taken], "{pieces_free}");
+        }
+    }
+
+    #[test]
+    fn a_process_may_write_as_much_as_is_free_and_as_one_file_may_have() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let room = Room::new(TestDisk::at(folder.path(), 1_000));
+        assert_eq!([0, LARGE_BYTES - 7, LARGE_BYTES + 1].map(|used| room.free_bytes(used)), [1_000, 7, 0]);
     }
 }

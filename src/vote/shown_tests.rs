@@ -92,3 +92,23 @@ fn behind_the_noted_time_votes_end_by_the_note() {
     let noted = note([NOTED_MS + 999, NOTED_MS + 5_000, NOTED_MS + 5_000]);
     assert_eq!(TimeLines::ended_by_at_start(noted, Err(Behind(1))), UnixSeconds(1_800_000_000));
 }
+
+#[test]
+fn a_small_difference_of_the_clocks_is_the_error_of_a_reading_and_a_step_is_noted() {
+    let after_a_step_of = |step_us: i64| {
+        let mut lines = TimeLines::new(ClockReading { wall_us: NOTED_US, monotonic_us: 0 });
+        lines.read(ClockReading { wall_us: NOTED_US + 5 + step_us, monotonic_us: 5 });
+        (lines.last.wall_us - NOTED_US, lines.is_step_unnoted)
+    };
+    assert_eq!(after_a_step_of(19_999), (5, false));
+    assert_eq!(after_a_step_of(20_000), (20_005, false));
+    assert_eq!(after_a_step_of(1_000_000), (1_000_005, false));
+    assert_eq!(after_a_step_of(1_000_001), (1_000_006, true));
+}
+
+#[test]
+fn while_the_lines_are_one_the_certain_line_waits_for_a_wall_clock_that_is_behind() {
+    let mut lines = TimeLines::new(ClockReading { wall_us: NOTED_US, monotonic_us: 0 });
+    lines.read(ClockReading { wall_us: NOTED_US - 45_000_000, monotonic_us: 30_000_000 });
+    assert!(lines.is_one());
+}

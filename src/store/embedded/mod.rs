@@ -374,3 +374,6 @@ impl Store for EmbeddedStore {
 fn is_nothing_there(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }
+
+#[cfg(test)]
+mod tests;
