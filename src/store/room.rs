@@ -197,7 +197,7 @@ mod tests {
             let asked = RefCell::new(Vec::new());
             room.keep_back(|kept, bytes| {
                 asked.borrow_mut().push((kept, bytes));
-                disk.free_bytes.fetch_add(bytes, Ordering::Relaxed);
+                disk.state.free_bytes.fetch_add(bytes, Ordering::Relaxed);
                 true
             });
             let kept = fs::metadata(folder.path().join(RESERVE_FILE)).expect("it is there").len();

@@ -1,9 +1,11 @@
-//! A real directory on a disk of which a test sets the room.
+//! A real directory on a disk that a test makes full, unreadable, or used by something else.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::io::Errno;
 
 use super::directory::DataDirectory;
 use super::disk::{Disk, DiskFile, DiskRoom, FileId, FileLook};
@@ -14,22 +16,33 @@ pub(super) const LARGE_BYTES: u64 = 1 << 30;
 /// The directory. Its disk is large.
 pub(super) struct TestDisk {
     directory: Arc<dyn Disk>,
+    pub(super) state: Arc<DiskState>,
+}
+
+/// What a test sets.
+#[derive(Default)]
+pub(super) struct DiskState {
     /// Bytes by which files can still grow.
-    pub(super) free_bytes: Arc<AtomicU64>,
+    pub(super) free_bytes: AtomicU64,
+    /// Whether something else writes to each file.
+    pub(super) is_changing: AtomicBool,
+    /// Whether no file can be read.
+    pub(super) is_unreadable: AtomicBool,
 }
 
 struct TestFile {
     file: Arc<dyn DiskFile>,
-    free_bytes: Arc<AtomicU64>,
+    disk: Arc<DiskState>,
 }
 
 impl TestDisk {
     pub(super) fn at(folder: &Path, free_bytes: u64) -> Arc<Self> {
-        Arc::new(Self { directory: DataDirectory::at(folder), free_bytes: Arc::new(AtomicU64::new(free_bytes)) })
+        let state = DiskState { free_bytes: AtomicU64::new(free_bytes), ..DiskState::default() };
+        Arc::new(Self { directory: DataDirectory::at(folder), state: Arc::new(state) })
     }
 
-    fn with_room(&self, file: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(Arc::new(TestFile { file: file?, free_bytes: Arc::clone(&self.free_bytes) }))
+    fn with_faults(&self, file: io::Result<Arc<dyn DiskFile>>) -> io::Result<Arc<dyn DiskFile>> {
+        Ok(Arc::new(TestFile { file: file?, disk: Arc::clone(&self.state) }))
     }
 }
 
@@ -39,11 +52,11 @@ impl Disk for TestDisk {
     }
 
     fn open(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.with_room(self.directory.open(name))
+        self.with_faults(self.directory.open(name))
     }
 
     fn open_or_make(&self, name: &str) -> io::Result<Arc<dyn DiskFile>> {
-        self.with_room(self.directory.open_or_make(name))
+        self.with_faults(self.directory.open_or_make(name))
     }
 
     fn identity(&self, name: &str) -> io::Result<FileId> {
@@ -67,7 +80,7 @@ impl Disk for TestDisk {
     }
 
     fn room(&self) -> Option<DiskRoom> {
-        let free_bytes = self.free_bytes.load(Ordering::Relaxed);
+        let free_bytes = self.state.free_bytes.load(Ordering::Relaxed);
         Some(DiskRoom { total_bytes: LARGE_BYTES, free_bytes, file_bytes_max: LARGE_BYTES })
     }
 
@@ -86,7 +99,7 @@ impl DiskFile for TestFile {
     }
 
     fn is_changing(&self) -> io::Result<bool> {
-        self.file.is_changing()
+        Ok(self.disk.is_changing.load(Ordering::Relaxed))
     }
 
     fn bytes_len(&self) -> io::Result<u64> {
@@ -98,13 +111,16 @@ impl DiskFile for TestFile {
     }
 
     fn read_exact_at(&self, out: &mut [u8], offset: u64) -> io::Result<()> {
+        if self.disk.is_unreadable.load(Ordering::Relaxed) {
+            return Err(Errno::IO.into());
+        }
         self.file.read_exact_at(out, offset)
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         let more_bytes = (offset + bytes.len() as u64).saturating_sub(self.file.bytes_len()?);
         let take = |free: u64| free.checked_sub(more_bytes);
-        match self.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
+        match self.disk.free_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take) {
             Ok(_) => self.file.write_all_at(bytes, offset),
             Err(_) => Err(ErrorKind::StorageFull.into()),
         }

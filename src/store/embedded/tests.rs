@@ -3,6 +3,7 @@
 use super::{EmbeddedStore, LOCK_FILE, STORE_FILE, Wanted, has_live_vote};
 use crate::store::commit_marker::MARKER_FILE;
 use crate::store::directory::DataDirectory;
+use crate::store::test_disk::{LARGE_BYTES, TestDisk};
 use crate::store::{CommitNote, Event, Store, StoreContent, StoreError, StoredVote, VoteVisitor};
 use crate::vote::address::VoterAddress;
 use crate::vote::directory::Snapshot;
@@ -18,9 +19,12 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 const AT: u32 = 1_800_000_000;
 const SERVER: ServerId = ServerId(28);
+/// Bytes of a page of the library.
+const PAGE_BYTES: usize = 4_096;
 
 fn open(folder: &Path) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(DataDirectory::at(folder), Wanted::Any, Arc::default(), 7)
@@ -28,6 +32,11 @@ fn open(folder: &Path) -> Result<EmbeddedStore, StoreError> {
 
 fn opened(folder: &Path) -> EmbeddedStore {
     open(folder).expect("it is opened")
+}
+
+/// The store on a disk that fails as the test says.
+fn opened_on(disk: &Arc<TestDisk>) -> Result<EmbeddedStore, StoreError> {
+    EmbeddedStore::open(disk.clone(), Wanted::Any, Arc::default(), 7)
 }
 
 fn note() -> CommitNote {
@@ -80,6 +89,7 @@ fn files_beside_a_store_that_were_deleted_are_made_again() {
     let noted = fs::read(&marker).expect("it is there");
     fs::remove_file(&lock).and_then(|()| fs::remove_file(&marker)).expect("they go");
     store.tend().expect("it is at its path");
+    assert!(lock.exists());
     assert!(matches!(open(folder.path()), Err(StoreError::InUse(_))), "the new lock is locked");
     assert_eq!(fs::read(&marker).expect("it is there")[..16], noted[..16]);
 }
@@ -150,4 +160,127 @@ fn a_vote_is_live_until_its_cooldown_has_ended_by_the_certain_line() {
     drop(store);
     fs::write(folder.path().join(STORE_FILE), "no store").expect("it is spoilt");
     assert_eq!(at(0), None, "it cannot be read");
+}
+
+#[test]
+fn damage_counts_as_none_while_something_else_writes_to_the_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let disk = TestDisk::at(folder.path(), LARGE_BYTES);
+    fs::write(folder.path().join(STORE_FILE), "half a copy").expect("it is made");
+    disk.state.is_changing.store(true, Ordering::Relaxed);
+    assert!(matches!(opened_on(&disk), Err(StoreError::Unavailable(_))));
+    disk.state.is_changing.store(false, Ordering::Relaxed);
+    assert!(matches!(opened_on(&disk), Err(StoreError::Unusable(_))));
+}
+
+#[test]
+fn a_disk_that_cannot_be_read_is_no_damage() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let disk = TestDisk::at(folder.path(), LARGE_BYTES);
+    let mut store = opened_on(&disk).expect("it is opened");
+    let votes: Vec<Event> = (0..1_000).map(|second| Event::Vote(vote(AT + second))).collect();
+    store.commit(&votes, &note()).expect("it is written");
+    drop(store);
+    let mut store = opened_on(&disk).expect("it is opened");
+    disk.state.is_unreadable.store(true, Ordering::Relaxed);
+    let read = store.replay(UnixSeconds(0), &mut drop);
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+}
+
+#[test]
+fn a_void_file_that_changes_while_it_is_read_is_not_believed() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [file, marker] = [STORE_FILE, MARKER_FILE].map(|name| folder.path().join(name));
+    let mut store = opened(folder.path());
+    store.commit(&[listing()], &note()).expect("it is written");
+    drop(store);
+    // As after a kill during a sync.
+    let noted = fs::read(&marker).expect("it is there");
+    fs::write(&marker, [&noted[..16], b"?"].concat()).expect("it is marked");
+    let mut store = opened(folder.path());
+    assert!(store.is_void());
+    let mut bytes = fs::read(&file).expect("it is there");
+    bytes.push(0);
+    fs::write(&file, bytes).expect("it is written");
+    let read = store.replay(UnixSeconds(0), &mut drop);
+    assert!(matches!(read, Err(StoreError::Unavailable(_))), "{read:?}");
+}
+
+#[test]
+fn a_file_that_something_else_has_written_to_is_left_as_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = folder.path().join(STORE_FILE);
+    let mut store = opened(folder.path());
+    store.commit(&[listing()], &note()).expect("it is written");
+    let mut bytes = fs::read(&file).expect("it is there");
+    bytes[100] ^= 1;
+    fs::write(&file, &bytes).expect("it is written");
+    store.commit(&[listing()], &note()).expect_err("it is another's file now");
+    drop(store);
+    assert!(fs::read(&file).expect("it is there") == bytes, "it was written to");
+}
+
+/// The marker's content for a number.
+fn marked(number: u64, mark: &[u8]) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &(!number).to_le_bytes(), mark].concat()
+}
+
+/// Files of two commits: one closed in order, and one of a process that was killed, with such a damage that the library
+/// undoes the second commit.
+struct Files {
+    closed: Vec<u8>,
+    undone: Vec<u8>,
+}
+
+fn files(folder: &Path) -> Files {
+    let file = folder.join(STORE_FILE);
+    let bytes = || fs::read(&file).expect("it is there");
+    let disk = TestDisk::at(folder, LARGE_BYTES);
+    let mut store = opened_on(&disk).expect("it is opened");
+    store.commit(&[listing()], &note()).expect("it is written");
+    store.commit(&[Event::Vote(vote(AT))], &note()).expect("it is written");
+    let killed = bytes();
+    drop(store);
+    let closed = bytes();
+    for page in 1..killed.len() / PAGE_BYTES {
+        let mut undone = killed.clone();
+        undone[page * PAGE_BYTES + 8] ^= 1;
+        fs::write(&file, &undone).expect("it is written");
+        fs::remove_file(folder.join(MARKER_FILE)).expect("it goes");
+        if opened_on(&disk).is_ok_and(|store| store.commit_number() == 1) {
+            return Files { closed, undone };
+        }
+    }
+    panic!("no damage undoes the last commit");
+}
+
+#[test]
+fn a_start_that_undoes_a_commit_asks_whether_something_else_writes_to_the_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let [file, marker] = [STORE_FILE, MARKER_FILE].map(|name| folder.path().join(name));
+    let Files { closed, undone } = files(folder.path());
+    let disk = TestDisk::at(folder.path(), LARGE_BYTES);
+    let start = |bytes: &[u8], number: Option<u64>| {
+        let noted = number.map_or(Vec::new(), |number| marked(number, &[]));
+        fs::write(&file, bytes).and_then(|()| fs::write(&marker, noted)).expect("they are written");
+        opened_on(&disk).map(|store| store.commit_number())
+    };
+    assert!(matches!(start(&undone, Some(1)), Ok(1)));
+    disk.state.is_changing.store(true, Ordering::Relaxed);
+    assert!(matches!(start(&undone, Some(1)), Err(StoreError::Unavailable(_))));
+    assert!(matches!(start(&closed, Some(2)), Ok(2)));
+    assert!(matches!(start(&closed, None), Ok(2)));
+}
+
+#[test]
+fn the_number_of_a_void_store_s_last_commit_is_not_noted() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let marker = folder.path().join(MARKER_FILE);
+    let Files { closed, .. } = files(folder.path());
+    fs::write(folder.path().join(STORE_FILE), closed).expect("it is written");
+    for (mark, noted) in [(&b""[..], 2), (b"?", 0)] {
+        fs::write(&marker, marked(0, mark)).expect("it is written");
+        drop(opened(folder.path()));
+        assert_eq!(fs::read(&marker).expect("it is there")[..16], marked(noted, &[]));
+    }
 }
