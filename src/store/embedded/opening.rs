@@ -142,7 +142,7 @@ impl EmbeddedStore {
             None if !is_as_left => return Err(self.damaged("part of it was undone")),
             _ => {}
         }
-        if !is_as_left && acknowledged != Some(self.sequence) {
+        if !is_as_left {
             self.refuse_changing()?;
         }
         if self.settle(repair)? && acknowledged != Some(self.sequence) {
