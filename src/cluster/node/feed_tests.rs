@@ -2,10 +2,15 @@
 
 use crate::cluster::entry::EntryId;
 use crate::cluster::node::bounds::Bounds;
+use crate::cluster::node::comparing_tests::meta;
 use crate::cluster::node::output::{NodeLine, NodeStanding, Note, Unfit};
 use crate::cluster::node::tests::{Played, STORE_MS, VOTER, at, entry};
-use crate::cluster::wire::answer::{LogItem, NodeRecord, RefusalKind, StoreRefusal, StoreReply};
-use crate::cluster::wire::question::{OwnRecord, StoreQuestion};
+use crate::cluster::reason::RebuildCause;
+use crate::cluster::wire::answer::{Done, Given, LogItem, NodeRecord, RefusalKind, StoreRefusal, StoreReply};
+use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};
+use crate::vote::address::VoterAddress;
+use crate::vote::ipv4::Ipv4;
+use crate::vote::time::UnixSeconds;
 
 /// A node that lost its connection so often, and follows the log again.
 fn that_lost_its_connection(times: usize) -> Played {
@@ -198,4 +203,153 @@ fn a_node_that_owes_nothing_takes_its_record_away_as_it_leaves() {
     played.node.leave(played.now_ms);
     played.carry_out();
     assert!(played.node.has_left() && played.asked[NodeLine::Feed as usize].is_empty(), "it waits for others");
+}
+
+/// A node that has lost its connection, and has a new one. Its record is due.
+fn that_judges() -> Played {
+    let mut played = Played::following(Vec::new());
+    played.lose(NodeLine::Feed);
+    played.tick(1_000);
+    played.connect(NodeLine::Feed);
+    assert_eq!(played.node.standing(), NodeStanding::Judging);
+    played
+}
+
+/// The same node, once it reads the whole state. It renews its record before its first question.
+fn that_reads_again() -> Played {
+    let mut played = that_judges();
+    played.head(NodeLine::Feed, false);
+    assert_eq!(played.node.standing(), NodeStanding::Loading);
+    played
+}
+
+#[test]
+fn a_node_says_that_it_owes_a_fact_as_long_as_it_does_not_know() {
+    assert_eq!(that_reads_again().own_record().owed, 1, "the state is not compared yet");
+
+    // The first record is of the time before the doubt.
+    let mut played = Played::following(Vec::new());
+    played.node.doubt(RebuildCause::Gap, played.now_ms);
+    played.tick(1_000);
+    assert_eq!([played.own_record().owed, played.own_record().owed], [0, 1]);
+
+    // The votes' connection has seen a loss.
+    let mut played = Played::following(Vec::new());
+    played.tick(1_000);
+    played.head(NodeLine::Votes, false);
+    played.tick(1_000);
+    assert_eq!([(); 3].map(|()| played.own_record().owed), [0, 0, 1]);
+}
+
+#[test]
+fn a_loss_that_is_seen_while_the_state_is_read_is_no_second_one() {
+    let mut played = that_reads_again();
+    played.own_record();
+    played.reply(NodeLine::Feed, Some(STORE_MS), refused(RefusalKind::Other));
+    assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Meta);
+    played.reply(NodeLine::Feed, None, meta(entry(1)));
+    assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Head(entry(1)), "it asks in place of the record");
+    played.reply(NodeLine::Feed, Some(STORE_MS), report(false, ["store", "3", "version"]));
+    played.read(Vec::new());
+    assert_eq!(played.node.standing(), NodeStanding::Following);
+}
+
+#[test]
+fn a_store_that_refuses_is_given_up_in_its_own_words() {
+    let mut judging = that_judges();
+    assert_eq!(judging.next(NodeLine::Feed), StoreQuestion::Head(entry(1)));
+    judging.reply(NodeLine::Feed, None, refused(RefusalKind::Other));
+
+    let mut following = Played::following(Vec::new());
+    following.beat(&[(20, 0)]);
+    assert!(matches!(following.next(NodeLine::Feed), StoreQuestion::Log(..)));
+    following.reply(NodeLine::Feed, None, refused(RefusalKind::Other));
+
+    // A store that has become another one is not read on.
+    let mut reading = that_reads_again();
+    reading.own_record();
+    reading.reply(NodeLine::Feed, None, refused(RefusalKind::OtherStore));
+
+    for played in [judging, following, reading] {
+        assert_eq!(played.node.standing(), NodeStanding::Away(Some(Unfit::Refused("WHY not".to_owned()))));
+    }
+}
+
+#[test]
+fn the_cause_of_a_reading_is_a_loss_or_else_the_doubt() {
+    for (doubt, is_held, cause) in [
+        (None, false, RebuildCause::History),
+        (Some(RebuildCause::Gap), false, RebuildCause::History),
+        (Some(RebuildCause::Gap), true, RebuildCause::Gap),
+        (Some(RebuildCause::Clock), true, RebuildCause::Clock),
+    ] {
+        let mut played = Played::following(Vec::new());
+        if let Some(doubt) = doubt {
+            played.node.doubt(doubt, played.now_ms);
+        }
+        played.lose(NodeLine::Feed);
+        played.tick(200);
+        played.connect(NodeLine::Feed);
+        played.notes.clear();
+        played.head(NodeLine::Feed, is_held);
+        played.read(Vec::new());
+        assert_eq!(played.notes, [Note::Read(cause, 0)]);
+    }
+}
+
+/// Each piece of a reading gives the next one as long as a reply.
+#[test]
+fn a_reading_ends_if_no_piece_comes_for_as_long_as_a_reply() {
+    let mut played = Played::new();
+    played.tick(0);
+    played.connect(NodeLine::Feed);
+    played.head(NodeLine::Feed, false);
+    assert_eq!(played.next(NodeLine::Feed), StoreQuestion::Meta);
+    played.reply(NodeLine::Feed, None, meta(entry(1)));
+    (0..3).for_each(|_| played.tick(900));
+    // The question for the store's last entry is as old as the one for the servers.
+    assert!(matches!(played.next(NodeLine::Feed), StoreQuestion::Servers(..)));
+    played.reply(NodeLine::Feed, None, StoreReply::Servers("0".to_owned(), Vec::new()));
+    for after_ms in [900, 900, 900, 299] {
+        played.tick(after_ms);
+        assert!(played.node.is_reading());
+    }
+    played.tick(1);
+    assert!(!played.node.is_reading());
+}
+
+/// A wait of 0 ms would be one without an end.
+#[test]
+fn a_node_that_has_more_to_give_does_not_wait_for_an_entry() {
+    const BATCH: usize = Bounds::USUAL.facts_max;
+    let vote = |back| (VoterAddress::V4(Ipv4(back)), UnixSeconds(at().0 - back));
+    let mut played = Played::following((1..=200).map(vote).collect());
+    played.forget();
+    played.beat(&[(10, 0)]);
+    assert_eq!(played.node.standing(), NodeStanding::GivingBack(200));
+    let StoreQuestion::Change(_, StoreCall::Give(facts), _) = played.next(NodeLine::Feed) else {
+        panic!("nothing is given")
+    };
+    let given = vec![Given::Stands; facts.len()];
+    played.reply(NodeLine::Feed, Some(STORE_MS), StoreReply::Done(Done::Given(given), Some(entry(2))));
+    assert_eq!(played.node.standing(), NodeStanding::GivingBack(200 - BATCH));
+    let question = played.next(NodeLine::Feed);
+    assert!(matches!(question, StoreQuestion::Log(_, _, None)), "{question:?}");
+}
+
+/// The time between two records counts as time in which the store took writes, up to two heartbeats.
+#[test]
+fn a_node_waits_for_others_over_late_records_too() {
+    // Where no other node shows up, the node waits for 5 s.
+    for (between_ms, expected) in [(1_000, 5), (1_500, 4), (2_000, 3), (2_500, 3)] {
+        let mut played = Played::loaded(Vec::new());
+        played.beat(&[]);
+        let mut records = 0;
+        while played.node.standing() == NodeStanding::Waiting {
+            played.tick(between_ms);
+            played.beat(&[]);
+            records += 1;
+        }
+        assert_eq!((records, played.node.standing()), (expected, NodeStanding::Following), "{between_ms} ms");
+    }
 }

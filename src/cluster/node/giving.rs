@@ -218,16 +218,74 @@ impl NodeMachine {
 
 #[cfg(test)]
 mod tests {
-    use super::Owed;
-    use crate::cluster::wire::fact::{Fact, Said};
+    use super::{Batch, Owed};
+    use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
     use crate::vote::address::VoterAddress;
-    use crate::vote::id::ServerId;
+    use crate::vote::id::{ServerId, Token};
     use crate::vote::ipv4::Ipv4;
     use crate::vote::time::UnixSeconds;
 
     fn removal(server: u32) -> Said {
         let fact = Fact::VoteGone(UnixSeconds(9), VoterAddress::V4(Ipv4(7)));
         Said { server: ServerId(server), fact }
+    }
+
+    fn listing(stamp: u64) -> Listing {
+        Listing::read(&format!("{stamp:016}-00000000000000ab")).expect("it is a listing")
+    }
+
+    /// A server with a listing of this stamp.
+    fn listed(server: u32, stamp: u64) -> Said {
+        let token = Token::new("demo").expect("it is a token");
+        Said { server: ServerId(server), fact: Fact::Listed(Record { listing: listing(stamp), stamp, token }) }
+    }
+
+    fn vote(server: u32, stamp: u64, at: u32, voter: u32) -> Said {
+        let fact = Fact::Vote(listing(stamp), UnixSeconds(at), VoterAddress::V4(Ipv4(voter)));
+        Said { server: ServerId(server), fact }
+    }
+
+    /// The facts left, in their order.
+    fn left(owed: &Owed) -> Vec<Said> {
+        let shares = [&owed.takes_away, &owed.servers, &owed.votes];
+        let mut left: Vec<Said> = shares.into_iter().flat_map(|share| share.left().cloned()).collect();
+        left.sort();
+        left
+    }
+
+    #[test]
+    fn the_ends_of_listings_go_together_with_the_present_listing_of_their_server() {
+        let ended = |stamp| Said { server: ServerId(1), fact: Fact::ListingGone(listing(stamp)) };
+        let mut owed = Owed::default();
+        owed.replace(vec![vote(1, 3, 9, 7), listed(1, 3), listed(2, 3), ended(2), ended(1)], 0, 1);
+        let batches = owed.next(9);
+        let [Batch { server: ServerId(1), facts }] = &batches[..] else { panic!("{batches:?}") };
+        assert_eq!(*facts, [ended(1), ended(2), listed(1, 3)].map(|said| said.fact));
+    }
+
+    #[test]
+    fn facts_of_a_listing_that_the_log_has_ended_are_owed_no_more() {
+        let mut owed = Owed::default();
+        owed.replace(vec![listed(1, 1), listed(2, 2), vote(1, 1, 9, 7), vote(1, 2, 9, 7)], 0, 1);
+        owed.come(&[Said { server: ServerId(1), fact: Fact::ListingGone(listing(1)) }], Vec::new());
+        assert_eq!(left(&owed), [vote(1, 2, 9, 7), listed(2, 2)]);
+    }
+
+    #[test]
+    fn votes_of_an_address_up_to_the_instant_of_a_removal_are_owed_no_more() {
+        let mut owed = Owed::default();
+        let others = [vote(1, 1, 9, 8), vote(1, 1, 10, 7), vote(2, 1, 9, 7)];
+        owed.replace([vec![vote(1, 1, 8, 7), vote(1, 1, 9, 7)], others.to_vec()].concat(), 0, 1);
+        owed.come(&[removal(1)], Vec::new());
+        assert_eq!(left(&owed), others);
+    }
+
+    #[test]
+    fn a_removal_that_follows_from_the_log_is_owed_besides_the_rest() {
+        let mut owed = Owed::default();
+        owed.replace(vec![removal(1), vote(1, 1, 10, 7)], 0, 1);
+        owed.come(&[], vec![removal(2)]);
+        assert_eq!(left(&owed), [removal(1), vote(1, 1, 10, 7), removal(2)]);
     }
 
     /// Regression: a removal of a server with a key of a strange type was set aside. Then the node read the whole state,

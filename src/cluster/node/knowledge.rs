@@ -280,3 +280,7 @@ impl<'k> Join<'k> {
         self.fresh.push(Said { server, fact: Fact::Vote(listing, at, address) });
     }
 }
+
+#[cfg(test)]
+#[path = "knowledge_tests.rs"]
+mod tests;

@@ -26,10 +26,14 @@ pub mod bounds;
 #[cfg(test)]
 mod caller_tests;
 pub mod changes;
+#[cfg(test)]
+mod comparing_tests;
 mod connection;
 mod draws;
 mod feed;
 mod giving;
+#[cfg(test)]
+mod giving_tests;
 mod knowledge;
 mod others;
 pub mod output;
@@ -39,6 +43,8 @@ mod store_listings;
 #[cfg(test)]
 mod tests;
 mod votes;
+#[cfg(test)]
+mod votes_tests;
 
 use bounds::Bounds;
 use changes::{ChangeOutcome, Pending, WantedChange};

@@ -171,4 +171,32 @@ mod tests {
         others.hear(&[], "me", 364_000, 2_000);
         assert!(others.forgotten(0).is_empty());
     }
+
+    #[test]
+    fn the_time_up_to_a_write_that_was_missed_does_not_count() {
+        let mut others = Others::default();
+        let silent = [record("a", 7, 1)];
+        others.hear(&silent, "me", 0, 2_000);
+        for now_ms in [2_000, 4_000, 6_000] {
+            others.miss();
+            assert!(!others.are_clear(0, 0), "the store did not take the last record");
+            others.hear(&silent, "me", now_ms, 2_000);
+        }
+        assert_eq!(others.forgotten(1), [""; 0]);
+        others.hear(&silent, "me", 8_000, 2_000);
+        assert_eq!(others.forgotten(2_000), ["a"]);
+    }
+
+    #[test]
+    fn a_node_that_begins_again_waits_as_long_as_at_its_start() {
+        let mut others = Others::default();
+        for now_ms in [0, 2_000, 4_000] {
+            others.hear(&[record("a", now_ms, 0)], "me", now_ms, 2_000);
+        }
+        others.begin_again(false);
+        others.hear(&[record("a", 5_000, 0)], "me", 5_000, 2_000);
+        assert!(!others.are_clear(2_000, 5_000), "other records may be lost");
+        others.hear(&[record("a", 6_000, 0)], "me", 6_000, 2_000);
+        assert!(others.are_clear(2_000, 5_000));
+    }
 }

@@ -4,9 +4,10 @@ use super::{ReadingProgress, StateReading};
 use crate::cluster::entry::EntryId;
 use crate::cluster::node::bounds::Bounds;
 use crate::cluster::reason::RebuildCause;
-use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, StoreReply};
+use crate::cluster::wire::answer::{Entry, EntryFact, LogItem, RefusalKind, StoreRefusal, StoreReply};
 use crate::cluster::wire::fact::{Fact, Listing, Record, Said};
 use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::StoreQuestion;
 use crate::vote::address::VoterAddress;
 use crate::vote::id::{ServerId, Token};
 use crate::vote::ipv4::Ipv4;
@@ -155,4 +156,107 @@ fn an_entry_out_of_turn_at_the_end_of_the_log_stops_no_reading() {
     };
     assert_eq!(ends(at(2)), (true, 2, 9));
     assert_eq!(ends(at(9)), (false, 2, 9), "the store has written it");
+}
+
+fn at(n: u64) -> Last {
+    Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 }
+}
+
+/// The store's identity, or the last entry that comes with a piece.
+fn meta(last: Last) -> StoreReply {
+    let (store, schema) = ("store".to_owned(), "3".to_owned());
+    StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 20 }
+}
+
+/// A directory with these servers.
+fn directory(servers: &[ServerId]) -> StoreReply {
+    let record = |server: &ServerId| {
+        let listing = Listing::read(&format!("0000000000000020-{:016x}", server.0)).expect("it is a listing");
+        Record { listing, stamp: 20, token: Token::new(&format!("demo{}", server.0)).expect("it is a token") }
+    };
+    StoreReply::Servers("0".to_owned(), servers.iter().map(|server| (*server, Some(record(server)))).collect())
+}
+
+/// A reading that asks for nine entries at once.
+fn reading() -> StateReading {
+    StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9)
+}
+
+fn take(reading: &mut StateReading, reply: StoreReply) -> ReadingProgress {
+    let bounds = Bounds { servers_max: 2, ..Bounds::USUAL };
+    reading.take(reply, &bounds, Cooldown::USUAL, NOW)
+}
+
+#[test]
+fn each_piece_is_asked_for_with_the_last_entry_and_votes_of_several_servers_at_once() {
+    let bounds = Bounds { servers_max: 2, ..Bounds::USUAL };
+    let servers = [SERVER, ServerId(29), ServerId(30)];
+    let votes = |server: ServerId| StoreQuestion::Votes(server, UnixSeconds(5));
+    let no_votes = || StoreReply::Votes(Vec::new());
+    let mut reading = reading();
+    // The questions at each step, and whether the reading may have more to ask before the answer.
+    let asked = |reading: &mut StateReading| (reading.questions(&bounds, UnixSeconds(5)), reading.is_reading_votes());
+    assert_eq!(asked(&mut reading), (vec![StoreQuestion::Meta], false));
+    take(&mut reading, meta(at(1)));
+    let directories = StoreQuestion::Servers("0".to_owned(), bounds.records_max);
+    assert_eq!(asked(&mut reading), (vec![directories, StoreQuestion::Meta], false));
+    take(&mut reading, directory(&servers));
+    assert_eq!(asked(&mut reading), (vec![votes(servers[0]), votes(servers[1]), StoreQuestion::Meta], true));
+    assert_eq!(asked(&mut reading), (vec![], true), "two servers are asked about");
+    take(&mut reading, no_votes());
+    assert_eq!(asked(&mut reading), (vec![votes(servers[2]), StoreQuestion::Meta], true));
+    take(&mut reading, no_votes());
+    assert_eq!(asked(&mut reading), (vec![], true), "no server is left");
+    take(&mut reading, no_votes());
+    let gone = StoreQuestion::Gone(bounds.records_max, 0);
+    assert_eq!(asked(&mut reading), (vec![gone, StoreQuestion::Meta], false));
+    take(&mut reading, StoreReply::Gone(Vec::new(), 0));
+    assert_eq!(asked(&mut reading), (vec![StoreQuestion::Log(at(1).id, 9, None)], false));
+    take(&mut reading, StoreReply::Log(Vec::new()));
+    assert_eq!(asked(&mut reading), (vec![StoreQuestion::Head(at(1))], false));
+}
+
+#[test]
+fn a_reading_skips_votes_of_a_strange_type_and_ends_at_every_other_refusal() {
+    let refused = |pieces: Vec<StoreReply>, text: &str| {
+        let mut reading = reading();
+        for piece in pieces {
+            assert!(!matches!(take(&mut reading, piece), ReadingProgress::Torn));
+        }
+        let refusal = StoreRefusal { kind: RefusalKind::Other, text: text.to_owned() };
+        let told = match take(&mut reading, StoreReply::Refused(refusal)) {
+            ReadingProgress::More => None,
+            ReadingProgress::Refused(why) => Some(why),
+            _ => panic!("it is neither refused nor read on"),
+        };
+        (told, reading.unreadable)
+    };
+    let of_votes = || vec![meta(at(1)), directory(&[SERVER])];
+    assert_eq!(refused(of_votes(), "WRONGTYPE a list"), (None, vec!["vs:{0}:s:28 (WRONGTYPE a list)".to_owned()]));
+    assert_eq!(refused(of_votes(), "OOM"), (Some("OOM".to_owned()), vec![]));
+    assert_eq!(refused(vec![meta(at(1))], "WRONGTYPE a list"), (Some("WRONGTYPE a list".to_owned()), vec![]));
+}
+
+#[test]
+fn a_log_goes_on_behind_an_answer_with_as_many_entries_as_were_asked_for() {
+    let mut reading = reading();
+    let entries = |from, to| StoreReply::Log((from..=to).map(|n| entry(n, Vec::new())).collect());
+    let pieces = [meta(Last::default()), directory(&[]), meta(at(11)), StoreReply::Gone(Vec::new(), 0)];
+    for piece in pieces.into_iter().chain([entries(1, 9)]) {
+        assert!(!matches!(take(&mut reading, piece), ReadingProgress::Torn));
+    }
+    let asked = |reading: &mut StateReading| reading.questions(&Bounds::USUAL, NOW);
+    assert_eq!(asked(&mut reading), [StoreQuestion::Log(at(9).id, 9, None)]);
+    assert!(matches!(take(&mut reading, entries(10, 11)), ReadingProgress::More));
+    assert_eq!(asked(&mut reading), [StoreQuestion::Head(at(11))]);
+}
+
+#[test]
+fn a_reading_shows_the_servers_of_the_directory() {
+    let mut reading = reading();
+    assert!(reading.servers().is_empty());
+    take(&mut reading, meta(at(1)));
+    take(&mut reading, directory(&[SERVER]));
+    let servers = reading.servers();
+    assert_eq!((servers.len(), servers.token(SERVER).map(Token::as_str)), (1, Some("demo28")));
 }

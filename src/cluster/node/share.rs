@@ -113,7 +113,7 @@ fn are_together(one: &Said, other: &Said) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::Share;
+    use super::{Share, place_of};
     use crate::cluster::wire::fact::{Fact, Said};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
@@ -164,5 +164,37 @@ mod tests {
         for rank in 0..2 {
             assert_eq!(Share::new(votes.clone(), rank, 2).next(1), votes[..3], "rank {rank}");
         }
+    }
+
+    /// Nodes of all versions have the same order.
+    #[test]
+    fn each_server_has_its_place() {
+        let places = [0, 28, u32::MAX].map(|server| place_of(ServerId(server)));
+        assert_eq!(places, [0x17fb_89ee_8a31_3dc4, 0xa902_8015_11bf_9e46, 0xce45_7292_35b3_010f]);
+    }
+
+    #[test]
+    fn the_facts_left_of_a_server_are_its_own() {
+        let (mut share, all) = (Share::new(facts(21), 0, 1), facts(21));
+        share.settle(&all[9]);
+        for server in 0..7 {
+            let mut left: Vec<Said> = share.left_of(ServerId(server)).cloned().collect();
+            left.sort_unstable();
+            let of_it = |said: &&Said| said.server == ServerId(server) && **said != all[9];
+            assert_eq!(left, all.iter().filter(of_it).cloned().collect::<Vec<_>>(), "{server}");
+        }
+        assert_eq!(share.left_of(ServerId(7)).count(), 0);
+    }
+
+    #[test]
+    fn more_votes_of_one_instant_than_a_vote_can_have_are_given_in_parts() {
+        let listing =
+            crate::cluster::wire::fact::Listing::read("1800000000000000-00000000000000ab").expect("a listing");
+        let vote = |address| Said {
+            server: ServerId(1),
+            fact: Fact::Vote(listing, UnixSeconds(9), VoterAddress::V4(Ipv4(address))),
+        };
+        // Eight addresses are one vote at most.
+        assert_eq!(Share::new((0..50).map(vote).collect(), 0, 1).next(4).len(), 12);
     }
 }

@@ -34,3 +34,22 @@ pub(super) fn listing_after(said: &Said, before: Option<Listing>) -> Option<List
         Fact::ListingGone(_) | Fact::VoteGone(..) | Fact::Vote(..) => before,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::listing_after;
+    use crate::cluster::wire::fact::{Fact, Listing, Said};
+    use crate::vote::id::ServerId;
+
+    #[test]
+    fn a_removal_ends_its_own_listing_alone() {
+        let read = |text: &str| Listing::read(text).expect("a listing");
+        let one = read("1800000000000000-00000000000000ab");
+        let other = read("1900000000000000-00000000000000cd");
+        let gone = Said { server: ServerId(28), fact: Fact::ListingGone(one) };
+        assert_eq!(
+            [Some(one), Some(other), None].map(|before| listing_after(&gone, before)),
+            [None, Some(other), None]
+        );
+    }
+}

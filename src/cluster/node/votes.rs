@@ -139,9 +139,8 @@ impl NodeMachine {
 
     fn take_change(&mut self, caller: u64, reply: StoreReply, now_ms: u64) {
         let stamp = self.known.stamp;
-        let Some(pending) = self.pending.get_mut(&caller) else {
-            return self.take_unawaited(reply);
-        };
+        // A change that is over has a late question, which ends the connection before its answer is read.
+        let Some(pending) = self.pending.get_mut(&caller) else { return };
         if let StoreReply::Refused(StoreRefusal { kind, text }) = reply {
             let outcome = if kind == RefusalKind::InDoubt && pending.is_called() {
                 ChangeOutcome::Silent
@@ -220,13 +219,6 @@ impl NodeMachine {
         let come = self.pending.iter().filter_map(|(caller, pending)| Some((*caller, pending.made()?)));
         for (caller, (server, done)) in come.collect::<Vec<_>>() {
             self.tell(caller, server, done, now_ms);
-        }
-    }
-
-    /// Takes an answer for which no caller waits any more. The log brings its facts all the same.
-    fn take_unawaited(&mut self, reply: StoreReply) {
-        if let StoreReply::Refused(StoreRefusal { kind: RefusalKind::Lost, .. }) = reply {
-            self.suspect();
         }
     }
 }

@@ -306,3 +306,17 @@ fn the_mark_of_an_entry_is_the_end_of_its_bits() {
     assert_eq!((spare.stamp, spare.token.as_str().len()), (record().stamp + 1, 40));
     assert!(spare > record() && Token::new(spare.token.as_str()).is_some());
 }
+
+#[test]
+fn a_vote_counts_where_it_was_recorded_or_a_later_one_stands() {
+    let record = Record::read(RECORD).expect("a record");
+    for (done, is_vote) in [
+        (Done::Recorded(AT, record), true),
+        (Done::Unchanged(AT), true),
+        (Done::InCooldown(VOTER, AT), false),
+        (Done::Cancelled(AT), false),
+    ] {
+        assert_eq!(StoreReply::Done(done, None).is_vote(), is_vote);
+    }
+    assert!(!StoreReply::VoteOf(Some(AT)).is_vote());
+}

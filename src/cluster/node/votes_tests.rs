@@ -1,0 +1,113 @@
+//! The votes' connection: when it opens, what an answer on it shows, and which changes it takes.
+
+use super::changes::{ChangeOutcome, WantedChange, WantedServer};
+use super::output::{NodeLine, Output};
+use super::tests::{Played, SERVER, STORE_MS, VOTER, at, entry, record};
+use crate::cluster::wire::answer::{Done, RefusalKind, StoreRefusal, StoreReply};
+use crate::cluster::wire::last::Last;
+use crate::cluster::wire::question::{StoreQuestion, Terms};
+
+fn cast() -> WantedChange {
+    WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER])
+}
+
+/// The connections that a tick asks for.
+fn connects(played: &mut Played, after_ms: u64) -> Vec<NodeLine> {
+    played.now_ms += after_ms;
+    played.node.tick(played.now_ms);
+    let line = |output| if let Output::Connect(line) = output { Some(line) } else { None };
+    played.node.outputs().into_iter().filter_map(line).collect()
+}
+
+/// A node with a change, and the terms of the call that was asked for it.
+fn asked() -> (Played, Terms) {
+    let mut played = Played::following(Vec::new());
+    played.change(7, cast());
+    let StoreQuestion::Change(_, _, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+    (played, terms)
+}
+
+fn refuse(played: &mut Played, kind: RefusalKind) {
+    let refusal = StoreRefusal { kind, text: "no".to_owned() };
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Refused(refusal));
+}
+
+#[test]
+fn the_votes_connection_opens_behind_the_feed_s_first_one_and_needs_none_later() {
+    let mut played = Played::new();
+    assert_eq!(connects(&mut played, 0), [NodeLine::Feed]);
+    played.node.connected(NodeLine::Feed, "process", played.now_ms);
+    assert_eq!(connects(&mut played, 1), [NodeLine::Votes], "no state is read yet");
+    let mut played = Played::following(Vec::new());
+    played.lose(NodeLine::Feed);
+    played.lose(NodeLine::Votes);
+    let mut lines = connects(&mut played, 500);
+    lines.sort_unstable_by_key(|line| *line as usize);
+    assert_eq!(lines, [NodeLine::Feed, NodeLine::Votes]);
+}
+
+#[test]
+fn behind_a_second_without_an_answer_the_store_is_asked_before_a_change() {
+    let mut played = Played::following(Vec::new());
+    played.tick(999);
+    assert!(played.asked[NodeLine::Votes as usize].is_empty());
+    played.tick(1);
+    played.change(7, cast());
+    played.head(NodeLine::Votes, true);
+    assert!(matches!(played.next(NodeLine::Votes), StoreQuestion::Change(..)));
+}
+
+#[test]
+fn a_change_that_waits_for_its_connection_is_forgotten_with_its_deadline() {
+    let mut played = Played::following(Vec::new());
+    played.lose(NodeLine::Votes);
+    played.tick(500);
+    played.change(7, cast());
+    assert_eq!(played.node.queued.len(), 1);
+    for count in 10..13 {
+        played.beat(&[(count, 0)]);
+        played.tick(1_000);
+    }
+    assert!(matches!(played.answers[..], [(7, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
+    assert!(played.node.queued.is_empty());
+}
+
+#[test]
+fn an_entry_that_the_votes_connection_misses_is_a_suspicion_and_the_connection_stays() {
+    let mut played = Played::following(Vec::new());
+    played.tick(1_000);
+    played.head(NodeLine::Votes, false);
+    assert!(played.node.is_suspect && played.node.votes.is_up());
+}
+
+#[test]
+fn a_store_that_is_elsewhere_by_now_loses_the_votes_connection() {
+    let (mut played, _) = asked();
+    refuse(&mut played, RefusalKind::Elsewhere);
+    assert!(matches!(played.answers[..], [(7, ChangeOutcome::Unavailable(_))]), "{:?}", played.answers);
+    assert!(!played.node.votes.is_up() && !played.node.is_suspect);
+}
+
+#[test]
+fn an_outcome_without_an_entry_is_told_at_once() {
+    let (mut played, _) = asked();
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::InCooldown(VOTER, at()), None));
+    let told = ChangeOutcome::Decided(Some(SERVER), Done::InCooldown(VOTER, at()));
+    assert_eq!(played.answers, [(7, told)]);
+}
+
+#[test]
+fn a_node_shows_no_entry_as_its_last_one_while_it_lacks_one_before() {
+    let (mut played, terms) = asked();
+    assert_eq!(played.node.shown_to(), Some(entry(1)));
+    let beyond = Last { bits: terms.bits, ..entry(3) };
+    played.reply(NodeLine::Votes, Some(STORE_MS), StoreReply::Done(Done::Recorded(at(), record()), Some(beyond)));
+    assert_eq!(played.node.shown_to(), None);
+}
+
+#[test]
+fn a_node_tells_the_records_of_its_servers() {
+    let played = Played::following(Vec::new());
+    let servers: Vec<_> = played.node.servers().collect();
+    assert_eq!(servers, [(SERVER, record().to_string())]);
+}
