@@ -58,6 +58,19 @@ fn behind_a_second_without_an_answer_the_store_is_asked_before_a_change() {
 }
 
 #[test]
+fn a_store_that_does_not_answer_for_three_seconds_loses_the_votes_connection() {
+    let mut played = Played::following(Vec::new());
+    for count in 10..13 {
+        played.tick(1_000);
+        played.beat(&[(count, 0)]);
+    }
+    assert!(matches!(played.asked[NodeLine::Votes as usize][..], [StoreQuestion::Head(_)]));
+    assert!(played.node.votes.is_up());
+    played.tick(1_000);
+    assert!(!played.node.votes.is_up());
+}
+
+#[test]
 fn a_change_that_waits_for_its_connection_is_forgotten_with_its_deadline() {
     let mut played = Played::following(Vec::new());
     played.lose(NodeLine::Votes);
