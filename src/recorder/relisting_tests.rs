@@ -1,8 +1,7 @@
 //! Votes of removed servers: nothing shows them, and they are taken away before their server is listed again.
 
-use super::Respond;
 use super::command::{Command, Mode, NewServer, Reply, ServerName, ServerOutcome, Tokens, Vote, VoteOutcome};
-use super::tests::{Bench, SERVER, START, voter};
+use super::tests::{Bench, SERVER, START, to, voter};
 use crate::clock::HandReaders;
 use crate::vote::id::{ServerId, Token};
 use std::sync::mpsc::channel;
@@ -62,9 +61,8 @@ fn a_server_that_is_removed_while_a_listing_of_it_takes_votes_away_starts_withou
     bench.ask(Command::Remove(SERVER));
     let both = Command::Servers(vec![new(SERVER, "anew"), new(ServerId(29), "other anew")], Tokens::Keep);
     let (sender, listed) = channel();
-    let respond = Box::new(move |reply| sender.send(reply).expect("it is waited for"));
     let at_once = 0;
-    assert_eq!(bench.recorder.step(vec![(both, respond)]).expect("it goes on"), at_once);
+    assert_eq!(bench.recorder.step(vec![(both, to(sender))]).expect("it goes on"), at_once);
     assert!(listed.try_recv().is_err() && !bench.recorder.relistings.is_empty(), "it was listed in one part");
     assert_eq!(bench.ask(Command::Remove(ServerId(29))), Reply::Removed(Some(ServerId(29))));
     while bench.step() == at_once {}
@@ -79,8 +77,7 @@ fn a_part_that_could_not_go_refuses_the_listing_and_the_next_one_takes_the_rest(
     bench.ask(Command::Remove(SERVER));
     bench.disk.0.lock().commits_failing = 1;
     let (sender, replies) = channel();
-    let asked = [sender.clone(), sender]
-        .map(|sender| (list(), Box::new(move |reply| sender.send(reply).expect("it is waited for")) as Respond));
+    let asked = [sender.clone(), sender].map(|sender| (list(), to(sender)));
     let at_once = 0;
     assert_eq!(bench.recorder.step(asked.into()).expect("it goes on"), at_once, "the second one waits");
     assert_ne!(bench.step(), at_once);

@@ -1,7 +1,7 @@
 //! The recorder, step by step, on a store in memory and clocks that the test sets.
 
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Sender, channel};
 use std::thread;
 
 use parking_lot::Mutex;
@@ -205,7 +205,7 @@ impl Bench {
         let (sender, replies) = channel();
         let asked = commands.into_iter().map(|command| {
             let sender = sender.clone();
-            (command, Box::new(move |reply| sender.send(reply).expect("it is waited for")) as Respond)
+            (command, to(sender))
         });
         let asked: Vec<_> = asked.collect();
         let count = asked.len();
@@ -252,6 +252,11 @@ impl Bench {
         let ends = self.recorder.live().table.view().live(pair, self.clock.now().wall);
         ends.map(|ends| i64::from(ends.0) - i64::from(START))
     }
+}
+
+/// Sends the reply there.
+pub(super) fn to(sender: Sender<Reply>) -> Respond {
+    Box::new(move |reply| sender.send(reply).expect("it is waited for"))
 }
 
 /// Lists the server.

@@ -337,7 +337,7 @@ mod tests {
         StoredVote { pair, voted_at: UnixSeconds(voted_at) }
     }
 
-    /// The tables of 1.0.0, whose clock went back from 1,000 to 900, and from 950 to 800.
+    /// The tables of 1.0.0 after its clock went back from 1,000 to 900, and from 950 to 800.
     fn of_first_release(votes: &[StoredVote]) -> Result<Database, redb::Error> {
         let database = Builder::new().create_with_backend(InMemoryBackend::new())?;
         let write = database.begin_write()?;

@@ -9,7 +9,7 @@ use crate::cluster::wire::answer::{Done, StoreReply};
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::StoreQuestion;
 
-fn cast() -> WantedChange {
+pub(super) fn cast() -> WantedChange {
     WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER])
 }
 

@@ -2,51 +2,18 @@
 
 use super::changes::{WantedChange, WantedServer};
 use super::output::{NodeLine, NodeStanding};
-use super::tests::{Played, SERVER, STORE_MS, VOTER, at, entry, record};
+use super::tests::{Listed, Played, SERVER, STORE_MS, VOTER, at, entry, record};
 use crate::cluster::wire::answer::{Done, Entry, EntryFact, LogItem, StoreReply};
-use crate::cluster::wire::fact::Record;
 use crate::cluster::wire::last::Last;
 use crate::cluster::wire::question::StoreQuestion;
 use crate::vote::address::VoterAddress;
-use crate::vote::id::ServerId;
 use crate::vote::ipv4::Ipv4;
-use crate::vote::time::UnixSeconds;
 
 /// Another voter.
 const OTHER: VoterAddress = VoterAddress::V4(Ipv4(8));
 
-/// The identity and the settings of a store with this last entry.
-pub(super) fn meta(last: Last) -> StoreReply {
-    let (store, schema) = ("store".to_owned(), "3".to_owned());
-    StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 0 }
-}
-
-/// A server, as a part of the directory has it.
-type Listed = (ServerId, Option<Record>);
-
 fn listed() -> Vec<Listed> {
     vec![(SERVER, Some(record()))]
-}
-
-/// Answers a whole reading of a store with this last entry. The log behind that entry is empty.
-fn read(played: &mut Played, last: Last, servers: &[Listed], votes: &[(VoterAddress, UnixSeconds)]) {
-    loop {
-        let reply = match played.next(NodeLine::Feed) {
-            StoreQuestion::Meta => meta(last),
-            StoreQuestion::Servers(..) => StoreReply::Servers("0".to_owned(), servers.to_vec()),
-            StoreQuestion::Votes(..) => StoreReply::Votes(votes.to_vec()),
-            StoreQuestion::Gone(..) => StoreReply::Gone(Vec::new(), 0),
-            StoreQuestion::Log(..) => StoreReply::Log(Vec::new()),
-            StoreQuestion::Head(of) => {
-                assert_eq!(of, last);
-                let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
-                let end = StoreReply::Head { is_held: true, last, store, schema, version };
-                return played.reply(NodeLine::Feed, Some(STORE_MS), end);
-            }
-            other => panic!("{other:?}"),
-        };
-        played.reply(NodeLine::Feed, None, reply);
-    }
 }
 
 /// Casts a vote. Gives the entry in which the store makes it, if that has this number.
@@ -81,7 +48,7 @@ fn a_node_that_starts_does_not_wait_in_a_store_without_an_entry_and_a_server() {
         played.tick(0);
         played.connect(NodeLine::Feed);
         played.head(NodeLine::Feed, false);
-        read(&mut played, last, &servers, &[]);
+        played.read_up_to(last, &servers, &[]);
         played.beat(&[]);
         assert_eq!(played.node.standing(), expected, "{} servers at {last}", servers.len());
     }
@@ -104,15 +71,15 @@ fn a_vote_that_a_reply_told_of_during_a_reading_comes_with_the_log_or_is_owed() 
 
     // The reading ends before the entry: the log will bring it.
     let (mut played, made) = reads();
-    read(&mut played, entry(1), &listed(), &[]);
+    played.read_up_to(entry(1), &listed(), &[]);
     assert_eq!(shown(&played), (0, Some(made)));
     // The reading has come to the entry.
     let (mut played, made) = reads();
-    read(&mut played, made, &listed(), &[(VOTER, at())]);
+    played.read_up_to(made, &listed(), &[(VOTER, at())]);
     assert_eq!(shown(&played), (0, Some(made)));
     // The store has another entry in its place, and has lost the vote.
     let (mut played, _) = reads();
-    read(&mut played, entry(2), &listed(), &[]);
+    played.read_up_to(entry(2), &listed(), &[]);
     assert_eq!(shown(&played), (1, Some(entry(2))));
 }
 

@@ -2,9 +2,8 @@
 
 use crate::cluster::entry::EntryId;
 use crate::cluster::node::bounds::Bounds;
-use crate::cluster::node::comparing_tests::meta;
 use crate::cluster::node::output::{NodeLine, NodeStanding, Note, Unfit};
-use crate::cluster::node::tests::{Played, STORE_MS, VOTER, at, entry};
+use crate::cluster::node::tests::{Played, STORE_MS, VOTER, at, entry, meta};
 use crate::cluster::reason::RebuildCause;
 use crate::cluster::wire::answer::{Done, Given, LogItem, NodeRecord, RefusalKind, StoreRefusal, StoreReply};
 use crate::cluster::wire::question::{OwnRecord, StoreCall, StoreQuestion};

@@ -17,26 +17,37 @@ use crate::vote::time::{Cooldown, UnixSeconds};
 const SERVER: ServerId = ServerId(28);
 const NOW: UnixSeconds = UnixSeconds(1_800_000_000);
 
+fn at(n: u64) -> Last {
+    Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 }
+}
+
+/// The store's identity, or the last entry that comes with a piece.
+fn meta(last: Last) -> StoreReply {
+    let (store, schema) = ("store".to_owned(), "3".to_owned());
+    StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 20 }
+}
+
+/// The answer that the store holds this entry.
+fn end(last: Last) -> StoreReply {
+    let (store, schema) = ("store".to_owned(), "3".to_owned());
+    StoreReply::Head { is_held: true, last, store, schema, version: String::new() }
+}
+
+/// A reading that asks for nine entries at once.
+fn reading() -> StateReading {
+    StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9)
+}
+
 fn entry(n: u64, facts: Vec<EntryFact>) -> LogItem {
-    let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
     let before = if n == 1 { Last::default().mark() } else { at(n - 1).mark() };
     LogItem::Entry(Entry { last: at(n), before, facts })
 }
 
 /// A reading of these pieces, from the store's identity to its answer that it holds the last entry. `None` if it was torn.
 fn read(pieces: Vec<StoreReply>) -> Option<StateReading> {
-    let (store, schema, last) = ("store".to_owned(), "3".to_owned(), Last::default());
-    let begin = StoreReply::Meta {
-        store: store.clone(),
-        schema: schema.clone(),
-        cooldown_s: 5_400,
-        prefix: 64,
-        last,
-        stamp: 20,
-    };
-    let end = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
-    let mut reading = StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9);
-    for reply in [begin].into_iter().chain(pieces).chain([end]) {
+    let last = Last::default();
+    let mut reading = reading();
+    for reply in [meta(last)].into_iter().chain(pieces).chain([end(last)]) {
         let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
         let progress = reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW);
         if matches!(progress, ReadingProgress::Torn) {
@@ -103,14 +114,6 @@ fn a_whole_reading_follows_the_log_and_finds_a_hole() {
 #[test]
 fn a_reading_is_of_one_history() {
     let ends = |with_piece: Last, log: Vec<LogItem>| {
-        let meta = |last| StoreReply::Meta {
-            store: "store".to_owned(),
-            schema: "3".to_owned(),
-            cooldown_s: 5_400,
-            prefix: 64,
-            last,
-            stamp: 5,
-        };
         let pieces = [
             StoreReply::Servers("0".to_owned(), Vec::new()),
             meta(Last::default()),
@@ -132,22 +135,11 @@ fn a_reading_is_of_one_history() {
 /// Regression: a node that read such an entry began anew, and met it again, for as long as no other entry came behind it.
 #[test]
 fn an_entry_out_of_turn_at_the_end_of_the_log_stops_no_reading() {
-    let at = |n| Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 };
     let ends = |last| {
-        let (store, schema) = ("store".to_owned(), "3".to_owned());
         let mut reading = StateReading::new(RebuildCause::Gap, &CooldownTable::default().view(), 9);
-        let meta = StoreReply::Meta {
-            store: store.clone(),
-            schema: schema.clone(),
-            cooldown_s: 5_400,
-            prefix: 64,
-            last: at(1),
-            stamp: 5,
-        };
         let log = StoreReply::Log(vec![entry(2, Vec::new()), entry(9, Vec::new())]);
-        let head = StoreReply::Head { is_held: true, last, store, schema, version: String::new() };
-        let replies =
-            [meta, StoreReply::Servers("0".to_owned(), Vec::new()), StoreReply::Gone(Vec::new(), 0), log, head];
+        let (servers, gone) = (directory(&[]), StoreReply::Gone(Vec::new(), 0));
+        let replies = [meta(at(1)), servers, gone, log, end(last)];
         let ends = replies.map(|reply| {
             let _asked = reading.questions(&Bounds::USUAL, UnixSeconds(0));
             matches!(reading.take(reply, &Bounds::USUAL, Cooldown::USUAL, NOW), ReadingProgress::Whole)
@@ -158,16 +150,6 @@ fn an_entry_out_of_turn_at_the_end_of_the_log_stops_no_reading() {
     assert_eq!(ends(at(9)), (false, 2, 9), "the store has written it");
 }
 
-fn at(n: u64) -> Last {
-    Last { n, id: EntryId { ms: n, sequence: 0 }, bits: 7 }
-}
-
-/// The store's identity, or the last entry that comes with a piece.
-fn meta(last: Last) -> StoreReply {
-    let (store, schema) = ("store".to_owned(), "3".to_owned());
-    StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 20 }
-}
-
 /// A directory with these servers.
 fn directory(servers: &[ServerId]) -> StoreReply {
     let record = |server: &ServerId| {
@@ -175,11 +157,6 @@ fn directory(servers: &[ServerId]) -> StoreReply {
         Record { listing, stamp: 20, token: Token::new(&format!("demo{}", server.0)).expect("it is a token") }
     };
     StoreReply::Servers("0".to_owned(), servers.iter().map(|server| (*server, Some(record(server)))).collect())
-}
-
-/// A reading that asks for nine entries at once.
-fn reading() -> StateReading {
-    StateReading::new(RebuildCause::Start, &CooldownTable::default().view(), 9)
 }
 
 fn take(reading: &mut StateReading, reply: StoreReply) -> ReadingProgress {

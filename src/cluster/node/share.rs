@@ -114,7 +114,7 @@ fn are_together(one: &Said, other: &Said) -> bool {
 #[cfg(test)]
 mod tests {
     use super::{Share, place_of};
-    use crate::cluster::wire::fact::{Fact, Said};
+    use crate::cluster::wire::fact::{Fact, Listing, Said};
     use crate::vote::address::VoterAddress;
     use crate::vote::id::ServerId;
     use crate::vote::ipv4::Ipv4;
@@ -123,6 +123,11 @@ mod tests {
     fn facts(count: u32) -> Vec<Said> {
         let fact = |at| Fact::VoteGone(UnixSeconds(at), VoterAddress::V4(Ipv4(7)));
         (0..count).map(|at| Said { server: ServerId(at % 7), fact: fact(at) }).collect()
+    }
+
+    fn vote(at: u32, address: u32) -> Said {
+        let listing = Listing::read("1800000000000000-00000000000000ab").expect("a listing");
+        Said { server: ServerId(1), fact: Fact::Vote(listing, UnixSeconds(at), VoterAddress::V4(Ipv4(address))) }
     }
 
     #[test]
@@ -154,12 +159,6 @@ mod tests {
 
     #[test]
     fn the_addresses_of_a_vote_are_given_together() {
-        let listing =
-            crate::cluster::wire::fact::Listing::read("1800000000000000-00000000000000ab").expect("a listing");
-        let vote = |at, address| Said {
-            server: ServerId(1),
-            fact: Fact::Vote(listing, UnixSeconds(at), VoterAddress::V4(Ipv4(address))),
-        };
         let votes = vec![vote(9, 0), vote(9, 1), vote(9, 2), vote(10, 0)];
         for rank in 0..2 {
             assert_eq!(Share::new(votes.clone(), rank, 2).next(1), votes[..3], "rank {rank}");
@@ -188,13 +187,7 @@ mod tests {
 
     #[test]
     fn more_votes_of_one_instant_than_a_vote_can_have_are_given_in_parts() {
-        let listing =
-            crate::cluster::wire::fact::Listing::read("1800000000000000-00000000000000ab").expect("a listing");
-        let vote = |address| Said {
-            server: ServerId(1),
-            fact: Fact::Vote(listing, UnixSeconds(9), VoterAddress::V4(Ipv4(address))),
-        };
         // Eight addresses are one vote at most.
-        assert_eq!(Share::new((0..50).map(vote).collect(), 0, 1).next(4).len(), 12);
+        assert_eq!(Share::new((0..50).map(|address| vote(9, address)).collect(), 0, 1).next(4).len(), 12);
     }
 }

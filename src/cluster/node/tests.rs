@@ -48,6 +48,20 @@ pub(super) fn at() -> UnixSeconds {
     UnixSeconds(1_799_999_990)
 }
 
+/// A server, as a part of the directory has it.
+pub(super) type Listed = (ServerId, Option<Record>);
+
+/// The identity and the settings of a store with this last entry.
+pub(super) fn meta(last: Last) -> StoreReply {
+    let (store, schema) = ("store".to_owned(), "3".to_owned());
+    StoreReply::Meta { store, schema, cooldown_s: 5_400, prefix: 64, last, stamp: 0 }
+}
+
+fn head(is_held: bool, last: Last) -> StoreReply {
+    let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
+    StoreReply::Head { is_held, last, store, schema, version }
+}
+
 impl Played {
     pub(super) fn new() -> Self {
         let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
@@ -107,30 +121,26 @@ impl Played {
     pub(super) fn head(&mut self, line: NodeLine, is_held: bool) {
         let question = self.next(line);
         assert!(matches!(question, StoreQuestion::Head(_)), "{question:?}");
-        let [store, schema, version] = ["store", "3", "version"].map(str::to_owned);
-        self.reply(line, Some(STORE_MS), StoreReply::Head { is_held, last: entry(1), store, schema, version });
+        self.reply(line, Some(STORE_MS), head(is_held, entry(1)));
     }
 
     /// Answers a whole reading: one server, these votes, and nothing taken away.
     pub(super) fn read(&mut self, votes: Vec<(VoterAddress, UnixSeconds)>) {
+        self.read_up_to(entry(1), &[(SERVER, Some(record()))], &votes);
+    }
+
+    /// Answers a whole reading of a store with this last entry. The log behind that entry is empty.
+    pub(super) fn read_up_to(&mut self, last: Last, servers: &[Listed], votes: &[(VoterAddress, UnixSeconds)]) {
         loop {
-            let question = self.next(NodeLine::Feed);
-            let reply = match &question {
-                StoreQuestion::Meta => StoreReply::Meta {
-                    store: "store".to_owned(),
-                    schema: "3".to_owned(),
-                    cooldown_s: 5_400,
-                    prefix: 64,
-                    last: entry(1),
-                    stamp: 0,
-                },
-                StoreQuestion::Servers(..) => StoreReply::Servers("0".to_owned(), vec![(SERVER, Some(record()))]),
-                StoreQuestion::Votes(..) => StoreReply::Votes(votes.clone()),
+            let reply = match self.next(NodeLine::Feed) {
+                StoreQuestion::Meta => meta(last),
+                StoreQuestion::Servers(..) => StoreReply::Servers("0".to_owned(), servers.to_vec()),
+                StoreQuestion::Votes(..) => StoreReply::Votes(votes.to_vec()),
                 StoreQuestion::Gone(..) => StoreReply::Gone(Vec::new(), 0),
                 StoreQuestion::Log(..) => StoreReply::Log(Vec::new()),
-                StoreQuestion::Head(_) => {
-                    self.asked[0].insert(0, question);
-                    return self.head(NodeLine::Feed, true);
+                StoreQuestion::Head(of) => {
+                    assert_eq!(of, last);
+                    return self.reply(NodeLine::Feed, Some(STORE_MS), head(true, last));
                 }
                 other => panic!("{other:?}"),
             };
@@ -203,7 +213,7 @@ impl Played {
         self.carry_out();
     }
 
-    fn voted_at(&self) -> Option<UnixSeconds> {
+    pub(super) fn voted_at(&self) -> Option<UnixSeconds> {
         let held = self.shown.table.expires_at(Pair { server: SERVER, address: VOTER });
         held.map(|expires_at| Cooldown::USUAL.voted_at(expires_at))
     }
@@ -220,26 +230,6 @@ fn a_node_that_starts_waits_until_the_others_have_said_that_they_owe_nothing() {
     }
     played.beat(&[(9, 0)]);
     assert_eq!(played.node.standing(), NodeStanding::Following);
-}
-
-#[test]
-fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
-    let mut played = Played::following(Vec::new());
-    played.tick(400);
-    let cast = WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER]);
-    played.change(1, cast.clone());
-    let StoreQuestion::Change(server, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
-    assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(None, vec![VOTER]), Some(STORE_MS + 3_400)));
-    assert_eq!(terms.last, entry(1));
-    let made = Some(Last { bits: terms.bits, ..entry(2) });
-    played.reply(NodeLine::Votes, Some(STORE_MS + 400), StoreReply::Done(Done::Recorded(at(), record()), made));
-    assert_eq!(played.voted_at(), Some(at()), "it is shown before anybody is told");
-    assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
-    // An older answer gives no term.
-    played.tick(1_000);
-    played.asked[1].clear();
-    played.change(2, cast);
-    assert!(played.asked[1].is_empty(), "{:?}", played.asked[1]);
 }
 
 /// Regression: the node looked for the earliest deadline at the smallest number only.

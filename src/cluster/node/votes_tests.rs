@@ -1,15 +1,12 @@
 //! The votes' connection: when it opens, what an answer on it shows, and which changes it takes.
 
-use super::changes::{ChangeOutcome, WantedChange, WantedServer};
+use super::caller_tests::cast;
+use super::changes::ChangeOutcome;
 use super::output::{NodeLine, Output};
 use super::tests::{Played, SERVER, STORE_MS, VOTER, at, entry, record};
 use crate::cluster::wire::answer::{Done, RefusalKind, StoreRefusal, StoreReply};
 use crate::cluster::wire::last::Last;
-use crate::cluster::wire::question::{StoreQuestion, Terms};
-
-fn cast() -> WantedChange {
-    WantedChange::Cast(WantedServer::Id(SERVER), None, vec![VOTER])
-}
+use crate::cluster::wire::question::{StoreCall, StoreQuestion, Terms};
 
 /// The connections that a tick asks for.
 fn connects(played: &mut Played, after_ms: u64) -> Vec<NodeLine> {
@@ -44,6 +41,25 @@ fn the_votes_connection_opens_behind_the_feed_s_first_one_and_needs_none_later()
     let mut lines = connects(&mut played, 500);
     lines.sort_unstable_by_key(|line| *line as usize);
     assert_eq!(lines, [NodeLine::Feed, NodeLine::Votes]);
+}
+
+#[test]
+fn a_change_has_a_term_by_the_last_answer_on_its_connection() {
+    let mut played = Played::following(Vec::new());
+    played.tick(400);
+    played.change(1, cast());
+    let StoreQuestion::Change(server, call, terms) = played.next(NodeLine::Votes) else { panic!("no call") };
+    assert_eq!((server, call, terms.until_ms), (SERVER, StoreCall::Cast(None, vec![VOTER]), Some(STORE_MS + 3_400)));
+    assert_eq!(terms.last, entry(1));
+    let made = Some(Last { bits: terms.bits, ..entry(2) });
+    played.reply(NodeLine::Votes, Some(STORE_MS + 400), StoreReply::Done(Done::Recorded(at(), record()), made));
+    assert_eq!(played.voted_at(), Some(at()), "it is shown before anybody is told");
+    assert_eq!(played.answers, [(1, ChangeOutcome::Decided(Some(SERVER), Done::Recorded(at(), record())))]);
+    // An older answer gives no term.
+    played.tick(1_000);
+    played.asked[1].clear();
+    played.change(2, cast());
+    assert!(played.asked[1].is_empty(), "{:?}", played.asked[1]);
 }
 
 #[test]

@@ -39,9 +39,13 @@ fn opened_on(disk: &Arc<TestDisk>) -> Result<EmbeddedStore, StoreError> {
     EmbeddedStore::open(disk.clone(), Wanted::Any, Arc::default(), 7)
 }
 
+/// The marker's content for a number.
+fn marked(number: u64, mark: &[u8]) -> Vec<u8> {
+    [&number.to_le_bytes()[..], &(!number).to_le_bytes(), mark].concat()
+}
+
 fn note() -> CommitNote {
-    let cooldown = Cooldown::from_minutes(90).expect("in range");
-    let settings = Settings { cooldown, ipv6_prefix: Ipv6Prefix::from_bits(64).expect("in range") };
+    let settings = Settings { cooldown: Cooldown::USUAL, ipv6_prefix: Ipv6Prefix::USUAL };
     let at_ms = 1_000 * u64::from(AT);
     CommitNote {
         time: TimeNote { certain_ms: at_ms, wall_ms: at_ms, shown_ms: at_ms },
@@ -195,8 +199,7 @@ fn a_void_file_that_changes_while_it_is_read_is_not_believed() {
     store.commit(&[listing()], &note()).expect("it is written");
     drop(store);
     // As after a kill during a sync.
-    let noted = fs::read(&marker).expect("it is there");
-    fs::write(&marker, [&noted[..16], b"?"].concat()).expect("it is marked");
+    fs::write(&marker, marked(1, b"?")).expect("it is marked");
     let mut store = opened(folder.path());
     assert!(store.is_void());
     let mut bytes = fs::read(&file).expect("it is there");
@@ -218,11 +221,6 @@ fn a_file_that_something_else_has_written_to_is_left_as_it_is() {
     store.commit(&[listing()], &note()).expect_err("it is another's file now");
     drop(store);
     assert!(fs::read(&file).expect("it is there") == bytes, "it was written to");
-}
-
-/// The marker's content for a number.
-fn marked(number: u64, mark: &[u8]) -> Vec<u8> {
-    [&number.to_le_bytes()[..], &(!number).to_le_bytes(), mark].concat()
 }
 
 /// Files of two commits: one closed in order, and one of a process that was killed, with such a damage that the library
