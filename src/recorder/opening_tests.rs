@@ -26,6 +26,16 @@ fn voted(readers: &Arc<HandReaders>) -> Disk {
     bench.disk
 }
 
+/// A start that accepts other settings, where the first commits fail.
+fn with_commits_failing(count: u32) -> Bench {
+    let readers = HandReaders::at(START);
+    let disk = voted(&readers);
+    disk.0.lock().commits_failing = count;
+    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
+    bench.recorder.accepts.settings = true;
+    bench
+}
+
 #[test]
 fn settings_that_are_accepted_change_every_cooldown_for_good() {
     let readers = HandReaders::at(START);
@@ -95,33 +105,25 @@ fn settings_are_accepted_only_where_the_time_is_certain() {
 /// ready, and after a power cut the old ones were back.
 #[test]
 fn accepted_settings_are_kept_before_the_service_is_ready() {
-    let readers = HandReaders::at(START);
-    let disk = voted(&readers);
-    disk.0.lock().commits_failing = 1;
-    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
-    bench.recorder.accepts.settings = true;
+    let mut bench = with_commits_failing(1);
     bench.step();
     assert!(!bench.readiness.is_ready());
     bench.pass(1_000);
     assert!(bench.readiness.is_ready());
     assert_eq!(bench.readiness.gravest(), None, "it was said for ever that the store fails");
-    assert_eq!(disk.0.lock().note.expect("it was written").settings, settings(120, 64));
+    assert_eq!(bench.disk.0.lock().note.expect("it was written").settings, settings(120, 64));
 }
 
 #[test]
 fn failures_of_a_start_do_not_lengthen_the_pauses_of_a_store_that_works() {
-    let readers = HandReaders::at(START);
-    let disk = voted(&readers);
-    disk.0.lock().commits_failing = 6;
-    let mut bench = Bench::with(&disk, &readers, settings(120, 64));
-    bench.recorder.accepts.settings = true;
+    let mut bench = with_commits_failing(6);
     for _ in 0..7 {
         assert!(!bench.readiness.is_ready());
         let pause_ms = bench.step();
-        readers.pass_ms(i64::try_from(pause_ms).expect("a pause"));
+        bench.readers.pass_ms(i64::try_from(pause_ms).expect("a pause"));
     }
     assert!(bench.readiness.is_ready());
-    disk.0.lock().commits_failing = 1;
+    bench.disk.0.lock().commits_failing = 1;
     assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::StoreUnavailable);
     bench.pass(100);
     assert_eq!(bench.ask(Command::Remove(SERVER)), Reply::Removed(Some(SERVER)));
