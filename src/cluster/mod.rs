@@ -106,8 +106,9 @@ impl RedisStore {
         let live = LiveState::new(CooldownTable::with_prefix(settings.ipv6_prefix));
         let (sender, messages) = channel();
         // A call may wait for a replica too.
-        let usual = Bounds::USUAL;
-        let bounds = Bounds { patience_ms: usual.patience_ms + confirm_ms.unwrap_or_default(), ..usual };
+        let (usual, confirm_max_ms) = (Bounds::USUAL, confirm_ms.unwrap_or_default());
+        let (patience_ms, answer_min_ms) = (usual.patience_ms + confirm_max_ms, usual.answer_min_ms + confirm_max_ms);
+        let bounds = Bounds { patience_ms, answer_min_ms, ..usual };
         let machine = NodeMachine::new(Start {
             bounds,
             settings,

@@ -32,7 +32,7 @@ fn the_store_of_a_directory_is_its_own_or_the_shared_one() {
         expect_failure(&ended, &["--store", "store.id"]);
     }
     let node = Node::start_in(own, &engine.url(), &[]);
-    wait_until("it takes votes", || node.control().cast(1, [192, 0, 2, 2]).status == 201);
+    node.record_vote(1, [192, 0, 2, 2]);
     assert_eq!(node.control().cast(1, [192, 0, 2, 1]).status, 409, "what was acknowledged is there");
     drop(node);
 }

@@ -61,7 +61,7 @@ fn a_library_of_another_hand_is_named() {
     }
     redis.ask(&["FUNCTION", "DELETE", "vote_status"]);
     for (number, each) in (2..).zip([&node, &late]) {
-        wait_until("it loads its own", || each.control().cast(1, address(number)).status == 201);
+        each.record_vote(1, address(number));
     }
     settle(&mut redis, &[&node, &late], "with its own functions again");
 }
@@ -89,7 +89,7 @@ fn missing_rights_are_named_with_their_keys() {
     assert_eq!(redis.ask(&["XLEN", LOG]), before, "nothing was written");
 
     redis.ask(&["ACL", "SETUSER", "vote-status", "+zadd", "(+unlink ~vs:{0}:s:*)"]);
-    wait_until("votes are taken", || node.control().cast(1, address(1)).status == 201);
+    node.record_vote(1, address(1));
     settle(&mut redis, &[&first, &node], "with all rights");
 }
 

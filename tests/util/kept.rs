@@ -3,9 +3,8 @@
 //! `VOTE_STATUS_TEST_KEEP=1 cargo test --features redis --test integration -- of_every_version` makes it.
 
 use crate::util::client::get;
-use crate::util::control::Control;
+use crate::util::control::{Control, until_taken};
 use crate::util::server::Server;
-use crate::util::wait_until;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +74,7 @@ pub(crate) fn expect_all(server: &Server, what: &str, uncertain: &[&'static str]
     }
     let (control, voter) = (server.control_client(), [203, 0, 113, 7]);
     // A store that was away takes votes once the nodes have given back the votes that it may have lost.
-    wait_until("votes are taken", || control.cast(2, voter).status == 201);
+    until_taken("votes are taken", [201, 409], || control.cast(2, voter));
     assert_eq!(control.cast(1, voter).status, 409, "{what}");
 }
 

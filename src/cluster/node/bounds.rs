@@ -8,6 +8,9 @@ pub struct Bounds {
     pub heartbeat_ms: u64,
     /// The longest wait for a reply. A change is made within this time or never.
     pub patience_ms: u64,
+    /// The least time for an answer. The node asks nothing for a change that has less time left: a late answer ends the
+    /// connection, and leaves the other changes on it in doubt. A round trip to another continent takes less.
+    pub answer_min_ms: u64,
     /// The longest wait for a connection: it may have to ask several sentinels, one after the other.
     pub connect_ms: u64,
     /// The longest wait of the store for a new entry, before it answers that there is none.
@@ -50,6 +53,7 @@ impl Bounds {
     pub const USUAL: Self = Self {
         heartbeat_ms: 1_000,
         patience_ms: 3_000,
+        answer_min_ms: 300,
         connect_ms: 10_000,
         block_ms: 200,
         silence_ms: 5_000,

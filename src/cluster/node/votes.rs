@@ -108,7 +108,9 @@ impl NodeMachine {
     fn go_on(&mut self, caller: u64, next: NextStep, now_ms: u64) {
         let Some(pending) = self.pending.get(&caller) else { return };
         let (deadline_ms, bits, is_vote) = (pending.deadline_ms, pending.bits, pending.is_vote());
+        let is_too_late = now_ms + self.bounds.answer_min_ms > deadline_ms;
         match next {
+            NextStep::Ask(_) | NextStep::Call(..) if is_too_late => self.end(caller, unavailable(WAITED_TOO_LONG)),
             NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
             NextStep::Call(server, call) => {
                 // Later news may forbid the call.
@@ -224,6 +226,7 @@ impl NodeMachine {
 }
 
 const NO_ANSWER: &str = "UNREACHABLE store: it does not answer";
+const WAITED_TOO_LONG: &str = "UNSETTLED store: the change has waited too long";
 
 fn unavailable(why: &str) -> ChangeOutcome {
     ChangeOutcome::Unavailable(why.to_owned())

@@ -101,6 +101,27 @@ fn a_change_that_waits_for_its_connection_is_forgotten_with_its_deadline() {
     assert!(played.node.queued.is_empty());
 }
 
+/// Regression: a change that had waited was called with 2 ms left. Its late answer ended the connection, and all changes that
+/// were on it were in doubt.
+#[test]
+fn a_change_without_time_for_an_answer_is_not_called() {
+    let asked_behind = |last_ms| {
+        let mut played = Played::following(Vec::new());
+        played.tick(1_000);
+        played.change(7, cast());
+        for (count, after_ms) in (10..).zip([900, 900, last_ms]) {
+            played.beat(&[(count, 0)]);
+            played.tick(after_ms);
+        }
+        played.change(8, cast());
+        played.head(NodeLine::Votes, true);
+        (played.asked[NodeLine::Votes as usize].len(), played.answers)
+    };
+    assert_eq!(asked_behind(900), (2, vec![]), "300 ms are left");
+    let why = "UNSETTLED store: the change has waited too long".to_owned();
+    assert_eq!(asked_behind(901), (1, vec![(7, ChangeOutcome::Unavailable(why))]));
+}
+
 #[test]
 fn an_entry_that_the_votes_connection_misses_is_a_suspicion_and_the_connection_stays() {
     let mut played = Played::following(Vec::new());
