@@ -13,14 +13,14 @@ use vote_status_nodes::functions::{CODE, Functions};
 
 /// Faults of a node, and of the messages between it and the store.
 const OF_NODES: [(Plant, u64); 18] = [
-    (Plant::NoTerm, 92),
+    (Plant::NoTerm, 346),
     (Plant::NoLast, 4),
     (Plant::AlwaysHeld, 0),
     (Plant::OwesNothing, 1),
     (Plant::WaitsForNobody, 127),
     (Plant::CancelsWhatStands, 16),
     (Plant::RemovesWhatStands, 16),
-    (Plant::ListsOverWhatStands, 3),
+    (Plant::ListsOverWhatStands, 30),
     (Plant::GoneIsNotRead, 0),
     (Plant::NothingGoneIsGiven, 0),
     (Plant::NoServerIsGiven, 1),
@@ -63,7 +63,7 @@ const OF_FUNCTIONS: [(&str, u64, &str, &str); 11] = [
         "if not holds(log, call.last, last, held[6]) then",
         "if false then",
     ),
-    ("a call is made however late it comes", 92, "now_ms > tonumber(until_ms)", "false"),
+    ("a call is made however late it comes", 346, "now_ms > tonumber(until_ms)", "false"),
     ("a cancellation ends another vote", 5, "if not held or text(held) ~= said then", "if not held then"),
     ("stamps go by the clock", 5, "(math.floor(known / STAMP_STEP) + 1) * STAMP_STEP", "0"),
     ("an entry does not tell of a removal", 0, "tell(call, call.server, 'x', listing)", ""),

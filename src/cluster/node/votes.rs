@@ -110,7 +110,10 @@ impl NodeMachine {
         let (deadline_ms, bits, is_vote) = (pending.deadline_ms, pending.bits, pending.is_vote());
         let is_too_late = now_ms + self.bounds.answer_min_ms > deadline_ms;
         match next {
-            NextStep::Ask(_) | NextStep::Call(..) if is_too_late => self.end(caller, unavailable(WAITED_TOO_LONG)),
+            NextStep::Ask(_) | NextStep::Call(..) if is_too_late => {
+                let why = self.barred(is_vote, now_ms).unwrap_or_else(|| WAITED_TOO_LONG.to_owned());
+                self.end(caller, ChangeOutcome::Unavailable(why));
+            }
             NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
             NextStep::Call(server, call) => {
                 // Later news may forbid the call.
