@@ -105,7 +105,7 @@ fn a_change_that_waits_for_its_connection_is_forgotten_with_its_deadline() {
 /// were on it were in doubt.
 #[test]
 fn a_change_without_time_for_an_answer_is_not_called() {
-    let asked_behind = |last_ms| {
+    let asked_behind = |last_ms, barrier: Option<&str>| {
         let mut played = Played::following(Vec::new());
         played.tick(1_000);
         played.change(7, cast());
@@ -113,13 +113,18 @@ fn a_change_without_time_for_an_answer_is_not_called() {
             played.beat(&[(count, 0)]);
             played.tick(after_ms);
         }
-        played.change(8, cast());
+        if barrier.is_none() {
+            played.change(8, cast());
+        }
+        played.node.bar(barrier.map(str::to_owned));
         played.head(NodeLine::Votes, true);
         (played.asked[NodeLine::Votes as usize].len(), played.answers)
     };
-    assert_eq!(asked_behind(900), (2, vec![]), "300 ms are left");
-    let why = "UNSETTLED store: the change has waited too long".to_owned();
-    assert_eq!(asked_behind(901), (1, vec![(7, ChangeOutcome::Unavailable(why))]));
+    let unavailable = |why: &str| (7, ChangeOutcome::Unavailable(why.to_owned()));
+    assert_eq!(asked_behind(900, None), (2, vec![]), "300 ms are left");
+    let why = "UNSETTLED store: the change has waited too long";
+    assert_eq!(asked_behind(901, None), (1, vec![unavailable(why)]), "the other one is called");
+    assert_eq!(asked_behind(901, Some("FULL disk")), (0, vec![unavailable("FULL disk")]));
 }
 
 #[test]
