@@ -63,7 +63,7 @@ test-nodes: ## the model of the shared store beside a Redis and a Valkey; over i
 simulation: ## the simulation of disk and clocks alone, with the 1,000 seeds that `test` runs
 	cargo test --locked --test integration -- simulation
 
-places: ## each planted fault has its place in the source
+places: ## each planted fault has its place in the source, and all of them compile
 	tests/planted/run --check
 
 seeds: ## the simulations of one node and of the shared store, for two minutes, with seeds that no run had before
