@@ -70,9 +70,10 @@ seeds: ## the simulations of one node and of the shared store, for two minutes, 
 	contrib/nightly --minutes 2 simulation nodes
 
 planted: ## whether the simulation finds a part of the faults of tests/planted, another one with each commit
-	tests/planted/run --share "$$(git rev-list --count HEAD)/12" --seeds 100 --seconds 60
+	mkdir -p target/ci
+	tests/planted/run --share "$$(git rev-list --count HEAD)/12" --seeds 100 --seconds 60 | tee target/ci/planted
 
-ran: ## behind the targets named test…: each test that exists has run
+ran: ## behind `planted`, `seeds` and the targets named test…: each test that exists has run, and so have the two
 	.ci/ran
 
 instructions: ## instructions on the hot path, at most 3 % over the baseline; wants valgrind
