@@ -83,14 +83,18 @@ impl NodeMachine {
         {
             let (is_called, is_vote) =
                 self.pending.get(&caller).map_or((false, false), |late| (late.is_called(), late.is_vote()));
-            let why = || self.barred(is_vote, now_ms).unwrap_or_else(|| NO_ANSWER.to_owned());
-            let outcome = if is_called { ChangeOutcome::Silent } else { ChangeOutcome::Unavailable(why()) };
+            let outcome = if is_called { ChangeOutcome::Silent } else { self.not_called(is_vote, now_ms, NO_ANSWER) };
             self.end(caller, outcome);
         }
         // Thousands of changes may be queued, and each input comes here.
         if self.pending.len() < before {
             self.queued.retain(|caller| self.pending.contains_key(caller));
         }
+    }
+
+    /// The outcome of a change that the store was not asked to make, with what bars it, or else with this reason.
+    fn not_called(&self, is_vote: bool, now_ms: u64, otherwise: &str) -> ChangeOutcome {
+        self.barred(is_vote, now_ms).map_or_else(|| unavailable(otherwise), ChangeOutcome::Unavailable)
     }
 
     fn begin_changes(&mut self, now_ms: u64) {
@@ -111,8 +115,7 @@ impl NodeMachine {
         let is_too_late = now_ms + self.bounds.answer_min_ms > deadline_ms;
         match next {
             NextStep::Ask(_) | NextStep::Call(..) if is_too_late => {
-                let why = self.barred(is_vote, now_ms).unwrap_or_else(|| WAITED_TOO_LONG.to_owned());
-                self.end(caller, ChangeOutcome::Unavailable(why));
+                self.end(caller, self.not_called(is_vote, now_ms, WAITED_TOO_LONG));
             }
             NextStep::Ask(question) => self.ask_votes(question, VotesPurpose::Change(caller), deadline_ms),
             NextStep::Call(server, call) => {

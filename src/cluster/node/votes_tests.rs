@@ -113,18 +113,17 @@ fn a_change_without_time_for_an_answer_is_not_called() {
             played.beat(&[(count, 0)]);
             played.tick(after_ms);
         }
-        if barrier.is_none() {
-            played.change(8, cast());
-        }
+        played.change(8, cast());
         played.node.bar(barrier.map(str::to_owned));
         played.head(NodeLine::Votes, true);
         (played.asked[NodeLine::Votes as usize].len(), played.answers)
     };
-    let unavailable = |why: &str| (7, ChangeOutcome::Unavailable(why.to_owned()));
+    let unavailable = |caller, why: &str| (caller, ChangeOutcome::Unavailable(why.to_owned()));
     assert_eq!(asked_behind(900, None), (2, vec![]), "300 ms are left");
     let why = "UNSETTLED store: the change has waited too long";
-    assert_eq!(asked_behind(901, None), (1, vec![unavailable(why)]), "the other one is called");
-    assert_eq!(asked_behind(901, Some("FULL disk")), (0, vec![unavailable("FULL disk")]));
+    assert_eq!(asked_behind(901, None), (1, vec![unavailable(7, why)]), "the other one is called");
+    let full = "FULL disk";
+    assert_eq!(asked_behind(901, Some(full)), (0, vec![unavailable(7, full), unavailable(8, full)]));
 }
 
 #[test]
